@@ -1,1 +1,10 @@
-//! The program.
+//! The program: everything that touches the outside world.
+
+pub mod cli;
+pub mod config;
+pub mod http;
+pub mod kube;
+pub mod probe;
+pub mod providers;
+pub mod telemetry;
+pub mod wiring;

@@ -1,1 +1,6 @@
-//! The actors.
+//! The behaviour of the operator: who owns what, what happens when, and what happens when it fails.
+
+pub mod key;
+pub mod leases;
+pub mod prober;
+pub mod provider;

@@ -1,0 +1,3 @@
+//! The lease ledger: one actor that owns every lease and cooldown.
+
+pub mod terms;

@@ -1,0 +1,3 @@
+//! A prober: one actor that keeps proving one proxy.
+
+pub mod probe;

@@ -1,0 +1,3 @@
+//! A provider: one actor between the proxies and one backend.
+
+pub mod contract;

@@ -1,0 +1,1 @@
+//! The HTTP servers: the lease API and the operations endpoints.

@@ -1,0 +1,1 @@
+//! Kubernetes: the watch, the writes and the Events.

@@ -1,0 +1,1 @@
+//! The probe: a fetch through a proxy over real sockets.

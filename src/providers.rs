@@ -1,0 +1,3 @@
+//! The backends, one folder each.
+
+pub mod kubernetes;

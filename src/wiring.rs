@@ -1,0 +1,1 @@
+//! Puts the actors and their ports together.
