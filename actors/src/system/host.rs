@@ -21,7 +21,7 @@ use std::{
     any::Any,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// A handler's word that what the actor rests on no longer holds: it ends, and is made anew.
@@ -74,6 +74,8 @@ pub(super) struct Shared {
     pub(super) directory: Arc<Directory>,
     meters: Meters,
     kinds: DashMap<&'static str, Arc<KindMeter>>,
+    /// Why the root gave up.
+    escalated: OnceLock<String>,
 }
 
 /// What an actor is handed with every message: itself and its children.
@@ -85,7 +87,6 @@ pub struct Context<M: Message> {
     policy: Policy,
     shared: Arc<Shared>,
     kind: Arc<KindMeter>,
-    stop: Option<String>,
 }
 
 impl<M: Message> Context<M> {
@@ -236,7 +237,6 @@ impl<A: Actor> ractor::Actor for Host<A> {
                 policy: A::POLICY,
                 shared: with.shared,
                 kind,
-                stop: None,
             },
         })
     }
@@ -348,8 +348,8 @@ impl<A: Actor> Hosted<A> {
         if lost.verdict == Verdict::Escalate {
             tracing::error!(actor = &*lost.path, error, "fails over and over, giving up");
             let why = format!("{} fails over and over: {error}", lost.path);
-            cx.stop = Some(why.clone());
-            cx.cell.stop(Some(why));
+            cx.cell.stop(Some(why.clone()));
+            cx.shared.escalated.set(why).ok();
             return Ok(());
         }
         tracing::error!(
@@ -393,6 +393,7 @@ pub struct System {
 pub struct Running {
     cell: ActorCell,
     ended: tokio::task::JoinHandle<()>,
+    shared: Arc<Shared>,
 }
 
 impl System {
@@ -404,6 +405,7 @@ impl System {
                 directory: Arc::default(),
                 meters,
                 kinds: DashMap::new(),
+                escalated: OnceLock::new(),
             }),
         }
     }
@@ -428,7 +430,11 @@ impl System {
         addr.bind(actor);
         let directory = &self.shared.directory;
         directory.started(&path, A::KIND, Epoch::next(), addr.meter(), cell.clone());
-        Ok(Running { cell, ended })
+        Ok(Running {
+            cell,
+            ended,
+            shared: Arc::clone(&self.shared),
+        })
     }
 }
 
@@ -439,7 +445,14 @@ impl Running {
     }
 
     /// Waits until the root has ended.
-    pub async fn ended(&mut self) {
+    ///
+    /// # Errors
+    /// Why, when it gave up a child that it could not keep alive.
+    pub async fn ended(&mut self) -> Result<(), Broken> {
         (&mut self.ended).await.ok();
+        self.shared
+            .escalated
+            .get()
+            .map_or(Ok(()), |why| Err(Broken(why.clone())))
     }
 }
