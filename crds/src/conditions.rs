@@ -87,6 +87,8 @@ pub enum Reason {
     NotProbedYet,
     /// `Synced=True`: the last pass ended without error.
     Reconciled,
+    /// `Synced=False`: an actor of the operator fails over and over on this object.
+    ActorFailed,
     /// `Ready=True`: provisioned and healthy.
     ProvisionedAndHealthy,
     /// `Ready=True` of a provider: every target passed.
