@@ -79,7 +79,6 @@ pub use status::{Phase, ProxyStatus};
 #[x_kube(validation = rules::forbidden("placement", Mode::External))]
 #[x_kube(validation = rules::forbidden("cloudInit", Mode::External))]
 #[x_kube(validation = rules::forbidden("endpoint", Mode::Managed))]
-#[x_kube(validation = rules::kept("provider"))]
 pub struct ProxySpec {
     /// Who makes the proxy exist: Managed (the operator has a provider run an instance) or External
     /// (it runs already, at spec.endpoint). Cannot be changed.
@@ -89,7 +88,7 @@ pub struct ProxySpec {
     /// Name of the provider that runs the instance, as the operator's config calls it. Required when
     /// mode is Managed, forbidden when it is External. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = rules::LABEL))]
+    #[schemars(length(max = 63), regex(pattern = rules::LABEL))]
     #[x_kube(validation = rules::immutable("provider"))]
     pub provider: Option<String>,
 
@@ -213,12 +212,12 @@ impl fmt::Debug for CloudInit {
 #[schemars(transform = kubernetes)]
 pub struct SecretRef {
     /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253), regex(pattern = rules::SUBDOMAIN))]
+    #[schemars(length(max = 253), regex(pattern = rules::SUBDOMAIN))]
     pub name: String,
 
     /// Key in the Secret's data.
     #[serde(default = "default_key")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = rules::SECRET_KEY))]
+    #[schemars(length(max = 253), regex(pattern = rules::SECRET_KEY))]
     pub key: String,
 }
 
@@ -232,7 +231,7 @@ fn default_key() -> String {
 #[schemars(transform = kubernetes)]
 pub struct Endpoint {
     /// DNS name, IPv4 address or IPv6 address of the proxy; no scheme, no port, no brackets.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(max = 253))]
     #[x_kube(validation = rules::host())]
     pub host: String,
 
@@ -331,5 +330,48 @@ impl Default for ProxySpec {
             max_leases: default_max_leases(),
             health_check: HealthCheck::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printing_a_proxy_does_not_print_its_user_data() {
+        let spec = ProxySpec {
+            cloud_init: Some(CloudInit {
+                inline: Some("password: hunter2".to_owned()),
+                secret_ref: None,
+            }),
+            ..ProxySpec::default()
+        };
+        let printed = format!("{:?} {spec:#?}", Proxy::new("a", spec.clone()));
+        assert!(!printed.contains("hunter2"), "{printed}");
+        assert!(printed.contains("17 bytes"), "{printed}");
+    }
+
+    #[test]
+    fn what_is_left_out_equals_the_explicit_default() {
+        let least = r#"{"mode": "Managed", "provider": "kvm"}"#;
+        let explicit = r#"{"mode": "Managed", "provider": "kvm", "port": 3128, "attributes": {}, "maxLeases": 5,
+            "healthCheck": {"url": "https://www.gstatic.com/generate_204", "expectedStatus": 204,
+            "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3, "successThreshold": 1}}"#;
+        let read = |text| serde_json::from_str::<ProxySpec>(text).expect("is a spec");
+        assert_eq!(read(least), read(explicit));
+        let partial =
+            r#"{"mode": "Managed", "provider": "kvm", "healthCheck": {"periodSeconds": 10}}"#;
+        assert_eq!(read(least), read(partial));
+    }
+
+    #[test]
+    fn an_explicit_zero_survives() {
+        let spec = ProxySpec {
+            max_leases: 0,
+            ..ProxySpec::default()
+        };
+        let text = serde_json::to_string(&spec).expect("is JSON");
+        let read: ProxySpec = serde_json::from_str(&text).expect("is a spec");
+        assert_eq!(read.max_leases, 0);
     }
 }

@@ -38,18 +38,10 @@ pub(super) fn forbidden(field: &str, mode: Mode) -> Rule {
         .field_path(format!(".{field}"))
 }
 
-/// `spec.<field>` keeps its value; stands at the field.
+/// `spec.<field>` keeps its value. It cannot see the field come or go: what may stand in a mode, and
+/// that the mode stays, sees to that.
 pub(super) fn immutable(field: &str) -> Rule {
     Rule::new("self == oldSelf").message(Message::Message(format!("spec.{field} is immutable")))
-}
-
-/// `spec.<field>` is neither added nor removed, which [`immutable`] cannot see; stands at the spec.
-pub(super) fn kept(field: &str) -> Rule {
-    Rule::new(format!("has(self.{field}) == has(oldSelf.{field})"))
-        .message(Message::Message(format!(
-            "spec.{field} is immutable: it cannot be added or removed"
-        )))
-        .field_path(format!(".{field}"))
 }
 
 /// `spec.cloudInit` has one source.
