@@ -244,6 +244,10 @@ node system:node:lab system:nodes"
     launch etcd; launch apiserver; wait_for kube-apiserver apiserver 60 kc get --raw /readyz
 }
 
+hierarchies() {  # the roots of the machine's cgroup trees, one (v2) or many (v1)
+    awk '$(NF-2) ~ /^cgroup2?$/ {print $5}' /proc/self/mountinfo
+}
+
 node() {
     [ -n "$ns" ] || die "a node needs root"
     [ -s "$d/admin.kubeconfig" ] || die "cluster $n is not up in $d"
@@ -276,6 +280,7 @@ kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
+cgroupRoot: /k8s$n
 failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: []
@@ -287,6 +292,12 @@ podLogsDir: $d/pod-logs
 volumePluginDir: $d/kubelet/plugins
 maxPods: 250
 C
+    # A cgroup of its own: kubelets with the same one take each other's pods for leftovers.
+    local h
+    while read -r h; do
+        mkdir -p "$h/k8s$n"
+        for f in cpuset.cpus cpuset.mems; do [ ! -e "$h/k8s$n/$f" ] || cat "$h/$f" >"$h/k8s$n/$f"; done
+    done < <(hierarchies)
     launch scheduler; launch manager; launch containerd
     wait_for containerd containerd 20 ctr_ version
     mkdir -p "$d/pause" && cp "$bins/pause" "$d/pause/" && tar -C "$d/pause" -cf "$d/pause.tar" pause
@@ -328,6 +339,9 @@ clear_away() {  # idempotent: what is gone already is no error, and neither is w
         ip route del "10.79.$n.0/24" 2>/dev/null || true; ip link del "$ns" 2>/dev/null || true
         ip netns del "$ns" 2>/dev/null || true
     fi
+    if ((EUID == 0)); then
+        for c in $(hierarchies); do find "$c/k8s$n" -depth -type d -exec rmdir {} + 2>/dev/null || true; done
+    fi
     rm -rf --one-file-system "$d"
 }
 down() { clear_away; rmdir "$(dirname "$d")" 2>/dev/null || true; }
@@ -337,7 +351,7 @@ down() { clear_away; rmdir "$(dirname "$d")" 2>/dev/null || true; }
 for_a_while() {  # seconds undo  undoes even when it is interrupted
     [ -n "${1:-}" ] || return 0
     trap "$2" EXIT; trap 'exit 130' INT TERM
-    sleep "$1"
+    sleep "$1" 9>&- & wait $!  # a trap waits for a command in the foreground
 }
 cut_() {
     [ -n "$ns" ] || die "cutting the network needs root"
@@ -356,7 +370,7 @@ down) place "$@"; lock 15; down ;;
 stop) place "$@"; end "$3" ;;
 start) place "$@"; if component "$3" >/dev/null; then die "$3 of cluster $n runs already"; fi; launch "$3" ;;
 freeze) place "$@"; pid=$(running "$3"); kill -STOP "$pid"; for_a_while "${4:-}" "kill -CONT $pid" ;;
-thaw) place "$@"; kill -CONT "$(running "$3")" ;;
+thaw) place "$@"; pid=$(running "$3"); kill -CONT "$pid" ;;
 cut) place "$@"; cut_; for_a_while "${3:-}" mend ;;
 mend) place "$@"; mend ;;
 *) sed -n '2,30p' "$0"; exit 2 ;;
