@@ -351,7 +351,7 @@ down() { clear_away; rmdir "$(dirname "$d")" 2>/dev/null || true; }
 for_a_while() {  # seconds undo  undoes even when it is interrupted
     [ -n "${1:-}" ] || return 0
     trap "$2" EXIT; trap 'exit 130' INT TERM
-    sleep "$1" 9>&- & wait $!  # a trap waits for a command in the foreground
+    sleep "$1" >/dev/null 2>&1 9>&- & wait $!  # a trap waits for a command in the foreground
 }
 cut_() {
     [ -n "$ns" ] || die "cutting the network needs root"
