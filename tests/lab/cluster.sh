@@ -108,7 +108,7 @@ squid_root() {
         cache_lock
         if [ ! -x "$root/usr/sbin/squid" ]; then
             part=$(mktemp -d "$cache/part.XXXX")
-            tar -C "$part" -xf "$tar"; chmod 755 "$part"
+            tar -C "$part" -xf "$tar"; chmod 755 "$part"; chmod 1777 "$part/dev/shm"
             rm -rf "$root"; mv "$part" "$root"
         fi
         cache_unlock

@@ -22,27 +22,21 @@
 //!
 //! Needs nothing of the program: it serves the tests, the benchmarks and, as an example, the demo.
 
+// By path, so that this file can be a module of a test binary and of the example alike.
+#[path = "judge/answer.rs"]
+pub mod answer;
+#[path = "judge/certificates.rs"]
+mod certificates;
+
+use answer::{Body, answer, empty, text};
 use anyhow::Context as _;
-use bytes::Bytes;
-use futures::{StreamExt as _, stream};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, Full, Limited, StreamBody, combinators::BoxBody};
-use hyper::{
-    body::{Frame, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
+use certificates::{acceptor, authority};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
-};
-use rustls::{
-    ServerConfig, crypto::ring, pki_types::PrivateKeyDer, server::NoServerSessionStorage,
-};
 use std::{
     collections::{BTreeMap, HashMap},
-    convert::Infallible,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -60,11 +54,6 @@ use tokio_rustls::TlsAcceptor;
 const BACKLOG: u32 = 4096;
 /// How long a peer may take for its TLS handshake, so that silent ones do not pile up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// `/large` is sent in pieces of this.
-static PIECE: [u8; 64 * 1024] = [b'x'; 64 * 1024];
-
-type Body = BoxBody<Bytes, io::Error>;
-
 /// Where a judge listens and which names its certificate is for.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -244,73 +233,6 @@ impl Book {
     }
 }
 
-/// What a path is answered with.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Status(StatusCode),
-    Address,
-    Delay(Duration),
-    CutEarly,
-    Cut,
-    /// So many MiB.
-    Large(usize),
-    Redirect,
-}
-
-pub(crate) fn answer(path: &str) -> Answer {
-    let mut words = path.split('/').skip(1);
-    let (first, second) = (words.next().unwrap_or(""), words.next());
-    match (first, second) {
-        ("" | "generate_204", _) => Answer::Status(StatusCode::NO_CONTENT),
-        ("ip", _) => Answer::Address,
-        ("status", Some(code)) => Answer::Status(code.parse().unwrap_or(StatusCode::BAD_REQUEST)),
-        ("delay", Some(millis)) => match millis.parse() {
-            Ok(millis) => Answer::Delay(Duration::from_millis(millis)),
-            Err(_) => Answer::Status(StatusCode::BAD_REQUEST),
-        },
-        ("cut", Some("early")) => Answer::CutEarly,
-        ("cut", _) => Answer::Cut,
-        ("large", mib) => Answer::Large(mib.and_then(|n| n.parse().ok()).unwrap_or(8)),
-        ("redirect", _) => Answer::Redirect,
-        _ => Answer::Status(StatusCode::NOT_FOUND),
-    }
-}
-
-/// A CA of its own.
-fn authority(name: &str) -> anyhow::Result<CertifiedIssuer<'static, KeyPair>> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
-}
-
-/// TLS with a leaf of `issuer` for `names`. The key is P-256, the cheapest to sign with.
-fn acceptor(
-    issuer: &CertifiedIssuer<'static, KeyPair>,
-    names: Vec<String>,
-) -> anyhow::Result<TlsAcceptor> {
-    let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(names)?;
-    params.distinguished_name.push(DnType::CommonName, "judge");
-    params.use_authority_key_identifier_extension = true;
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let leaf = params.signed_by(&key, issuer)?;
-    // Named, not the process's default: the judge must not care who installed one.
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![leaf.der().clone(), issuer.der().clone()],
-            PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-        )?;
-    // No probe resumes a session, and tickets are work.
-    config.send_tls13_tickets = 0;
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
 fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let bind = || {
         let socket = if address.is_ipv4() {
@@ -383,23 +305,9 @@ async fn respond(
         return Ok(empty(divert(request, diverted, book).await));
     }
     let (head, _) = request.into_parts();
-    Ok(match answer(&book.note(&path, peer, head.headers)) {
-        Answer::Status(status) => empty(status),
-        Answer::Address => text("text/plain", peer.to_string()),
-        Answer::Delay(time) => {
-            sleep(time).await;
-            empty(StatusCode::NO_CONTENT)
-        }
-        Answer::CutEarly => return Err(io::ErrorKind::ConnectionAborted.into()),
-        Answer::Cut => cut(),
-        Answer::Large(mib) => large(mib),
-        Answer::Redirect => {
-            let mut response = empty(StatusCode::FOUND);
-            let there = HeaderValue::from_static("/generate_204");
-            response.headers_mut().insert(header::LOCATION, there);
-            response
-        }
-    })
+    answer(&book.note(&path, peer, head.headers))
+        .give(peer)
+        .await
 }
 
 async fn divert(request: Request<Incoming>, path: &str, book: &Book) -> StatusCode {
@@ -414,47 +322,4 @@ async fn divert(request: Request<Incoming>, path: &str, book: &Book) -> StatusCo
         _ => return StatusCode::METHOD_NOT_ALLOWED,
     }
     StatusCode::NO_CONTENT
-}
-
-fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Empty::new().map_err(never).boxed());
-    *response.status_mut() = status;
-    response
-}
-
-fn text(kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(body.into()).map_err(never).boxed());
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
-}
-
-fn large(mib: usize) -> Response<Body> {
-    let length = mib.saturating_mul(1024 * 1024);
-    let piece = || Ok(Frame::data(Bytes::from_static(&PIECE)));
-    let pieces = std::iter::repeat_with(piece).take(length / PIECE.len());
-    let mut response = Response::new(BoxBody::new(StreamBody::new(stream::iter(pieces))));
-    response
-        .headers_mut()
-        .insert(header::CONTENT_LENGTH, length.into());
-    response
-}
-
-fn cut() -> Response<Body> {
-    let start = stream::iter([Ok(Frame::data(Bytes::from_static(b"so far and ")))]);
-    let end = stream::once(async {
-        // Lets the start go out first.
-        sleep(Duration::from_millis(5)).await;
-        Err(io::Error::from(io::ErrorKind::ConnectionAborted))
-    });
-    let mut response = Response::new(BoxBody::new(StreamBody::new(start.chain(end))));
-    response
-        .headers_mut()
-        .insert(header::CONTENT_LENGTH, 1000.into());
-    response
-}
-
-fn never(error: Infallible) -> io::Error {
-    match error {}
 }

@@ -21,6 +21,8 @@ use tokio::{net::TcpStream, time::sleep};
 const PROXY_USER: u32 = 13;
 /// Squid is up in well under a second; a loaded machine may take longer.
 const START: Duration = Duration::from_secs(20);
+/// What the names of Squids begin with; then come the process that started it, an x and a number.
+const PREFIX: &str = "labsquid";
 /// Distinguishes the Squids of one process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -91,6 +93,7 @@ impl Squid {
     /// No Squid on this machine and none can be made, or one that ends at once (its log is told).
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let root = tokio::task::spawn_blocking(root).await??;
+        sweep(&root);
         // A free port may be taken by the time that Squid binds it.
         for _ in 0..4 {
             if let Some(squid) = Self::try_start(&options, &root).await? {
@@ -185,31 +188,58 @@ impl Drop for Squid {
     }
 }
 
+/// Ends and removes what test runs that were killed left behind.
+fn sweep(root: &Path) {
+    for entry in fs::read_dir(root.join("tmp"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let service = entry.file_name().to_string_lossy().into_owned();
+        let owner = service
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once('x'));
+        let Some((owner, _)) = owner else { continue };
+        if Path::new("/proc").join(owner).exists() {
+            continue;
+        }
+        let home = Home::at(root, service);
+        let process = home.read("process");
+        let command = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        if command.contains(&home.service) {
+            Command::new("kill").args(["-9", &process]).status().ok();
+        }
+    }
+}
+
 /// The folder of one Squid, and how it is called inside the root that Squid runs in.
 struct Home {
     root: PathBuf,
+    /// Tells the shared memory of several Squids apart; letters and digits only.
+    service: String,
     inside: PathBuf,
     path: PathBuf,
 }
 
 impl Home {
     fn new(root: &Path) -> anyhow::Result<Self> {
-        let name = format!(
-            "lab-squid-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let inside = Path::new("/tmp").join(name);
-        let path = root.join(inside.strip_prefix("/")?);
-        fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let home = Self::at(root, format!("{PREFIX}{}x{number}", std::process::id()));
+        fs::create_dir_all(&home.path)
+            .with_context(|| format!("creating {}", home.path.display()))?;
         if chroots(root) {
-            chown(&path, Some(PROXY_USER), Some(PROXY_USER))?;
+            chown(&home.path, Some(PROXY_USER), Some(PROXY_USER))?;
         }
-        Ok(Self {
+        Ok(home)
+    }
+
+    fn at(root: &Path, service: String) -> Self {
+        Self {
             root: root.to_owned(),
-            inside,
-            path,
-        })
+            inside: Path::new("/tmp").join(&service),
+            path: root.join("tmp").join(&service),
+            service,
+        }
     }
 
     fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
@@ -231,15 +261,16 @@ impl Home {
         } else {
             Command::new("/usr/sbin/squid")
         };
-        command
-            .arg("-N")
-            .arg("-f")
+        let process = command
+            .args(["-N", "-n", &self.service, "-f"])
             .arg(self.inside.join("squid.conf"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(self.path.join("stderr"))?)
             .spawn()
-            .context("starting Squid")
+            .context("starting Squid")?;
+        self.write("process", &process.id().to_string())?;
+        Ok(process)
     }
 }
 
@@ -247,6 +278,15 @@ impl Drop for Home {
     fn drop(&mut self) {
         // What cannot be removed is a few log lines in a temporary folder.
         fs::remove_dir_all(&self.path).ok();
+        // Squid leaves its shared memory when it is killed.
+        let segments = format!("{}-", self.service);
+        let entries = fs::read_dir(self.root.join("dev/shm"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(&segments)) {
+            fs::remove_file(entry.path()).ok();
+        }
     }
 }
 

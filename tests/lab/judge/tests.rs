@@ -1,7 +1,10 @@
 //! What the judge answers and counts, and that the lab's Squid lies between.
 
 use crate::{
-    judge::{Answer, Judge, Options, answer},
+    judge::{
+        Judge, Options,
+        answer::{Answer, answer},
+    },
     squid::{self, Access, Squid},
 };
 use http::StatusCode;
@@ -10,7 +13,14 @@ use std::{
     collections::BTreeMap,
     error::Error,
     net::{IpAddr, Ipv4Addr},
+    path::Path,
     time::{Duration, Instant},
+};
+use tokio::{
+    io::AsyncReadExt as _,
+    net::TcpStream,
+    task::yield_now,
+    time::{sleep, timeout},
 };
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -41,6 +51,17 @@ fn client_through(squid: &Squid, judge: &Judge, user: Option<(&str, &str)>) -> C
         proxy = proxy.basic_auth(user, password);
     }
     builder(judge).proxy(proxy).build().unwrap()
+}
+
+/// Waits for a line with `text`: Squid logs a tunnel only when it is closed.
+async fn logged(squid: &Squid, text: &str) {
+    let line = async {
+        while !squid.access_log().contains(text) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let found = timeout(Duration::from_secs(10), line).await;
+    assert!(found.is_ok(), "no {text} in {}", squid.access_log());
 }
 
 /// Everything that an error says, down to its cause.
@@ -218,10 +239,20 @@ async fn a_path_can_be_diverted_while_it_runs() {
 #[tokio::test]
 async fn a_dropped_judge_is_gone() {
     let judge = judge();
-    let (client, url) = (client(&judge), judge.url("/"));
-    assert!(client.get(&url).send().await.is_ok());
+    let address = judge.https;
+    let mut open = TcpStream::connect(address).await.unwrap();
+    while judge.connections() == 0 {
+        yield_now().await;
+    }
     drop(judge);
-    assert!(client.get(&url).send().await.unwrap_err().is_connect());
+    // The tasks end when the runtime comes to it.
+    let gone = async {
+        while TcpStream::connect(address).await.is_ok() {
+            yield_now().await;
+        }
+        open.read(&mut [0]).await.unwrap_or(0)
+    };
+    assert_eq!(timeout(Duration::from_secs(5), gone).await, Ok(0));
 }
 
 #[tokio::test]
@@ -248,12 +279,9 @@ async fn an_open_squid_lies_between() {
         );
     }
     assert_eq!(judge.count("/ip"), 3);
-    let log = squid.access_log();
-    assert!(log.contains("CONNECT judge.test:"), "{log}");
-    assert!(
-        log.contains(&format!("GET http://{}/ip", judge.http)),
-        "{log}"
-    );
+    drop(client);
+    logged(&squid, "CONNECT judge.test:").await;
+    logged(&squid, &format!("GET http://{}/ip", judge.http)).await;
 }
 
 #[tokio::test]
@@ -289,11 +317,7 @@ async fn a_squid_refuses_tunnels_only() {
     let client = client_through(&squid, &judge, None);
     assert!(client.get(judge.url("/")).send().await.is_err());
     assert_eq!(judge.connections(), 0);
-    assert!(
-        squid.access_log().contains("TCP_DENIED/403"),
-        "{}",
-        squid.access_log()
-    );
+    logged(&squid, "TCP_DENIED/403").await;
     assert_eq!(
         client
             .get(format!("http://{}/", judge.http))
@@ -310,6 +334,6 @@ async fn a_dropped_squid_is_gone() {
     let squid = Squid::start(squid::Options::default()).await.unwrap();
     let (address, process) = (squid.address, format!("/proc/{}", squid.pid()));
     drop(squid);
-    assert!(tokio::net::TcpStream::connect(address).await.is_err());
-    assert!(!std::path::Path::new(&process).exists());
+    assert!(TcpStream::connect(address).await.is_err());
+    assert!(!Path::new(&process).exists());
 }
