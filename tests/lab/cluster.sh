@@ -18,7 +18,8 @@
 #   cluster.sh mend DIR INDEX
 # INDEX 1..200. As root each cluster has a network namespace of its own: API at https://10.76.INDEX.1:443
 # and, for its pods, at https://10.96.0.1:443; pods get 10.79.INDEX.0/24, are reachable from here and
-# reach this machine, and nothing beyond it, at 10.76.0.1.
+# reach this machine, and nothing beyond it, at 10.76.0.1 and 10.76.INDEX.254 (nobody else's: a server
+# that only one cluster's pods are to fetch from can have any port there).
 # Without root the control plane listens on 127.0.0.1:(26000+INDEX) and there is no node.
 # etcd, kube-apiserver and kubectl are taken from $KUBEBUILDER_ASSETS where that is set.
 # `up` first removes what an earlier run with the same DIR and INDEX left behind. Where $LAB_OWNER holds
@@ -31,6 +32,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/egress-proxies-lab
 bins=$cache/$( (cd "$here/cluster" && cat go.mod go.sum ./*/*.go) | sha256sum | cut -c1-16)/bin
 squid_image=lab.local/squid:1
 # Runs what the pod says: nothing (Squid with its own configuration), options for Squid, or a command.
+# shellcheck disable=SC2016  # it is the container's shell that expands this
 squid_entry='case ${1:--N} in -*) exec squid "${@:--N}" ;; *) exec "$@" ;; esac'
 
 die() { echo "cluster.sh: $*" >&2; exit 1; }
@@ -119,8 +121,10 @@ squid_root() {
 # --- one cluster ------------------------------------------------------------------------------------
 
 place() {  # DIR INDEX
-    [[ ${1:-} && ${2:-} =~ ^[0-9]+$ ]] && (($2 >= 1 && $2 <= 200)) || { echo "cluster.sh: $verb DIR INDEX, with INDEX 1..200" >&2; exit 2; }
-    n=$((10#$2)); mkdir -p "$1"; d=$(realpath "$1")/k8s$n
+    if ! [[ ${1:-} && ${2:-} =~ ^[1-9][0-9]?[0-9]?$ ]] || (($2 > 200)); then
+        echo "cluster.sh: $verb DIR INDEX, with INDEX 1..200" >&2; exit 2
+    fi
+    n=$2; mkdir -p "$1"; d=$(realpath "$1")/k8s$n
     if ((EUID == 0)); then ns=k8s$n; host=10.76.$n.1; port=443; else ns=; host=127.0.0.1; port=$((26000 + n)); fi
     etcd_port=$((27000 + n * 2)); server=https://$host:$port
 }
@@ -188,6 +192,8 @@ launch() {  # component
     # exec all the way down, so that the noted pid is the component's own; it must not keep our locks.
     if [ -n "$ns" ]; then set -- nsenter --net="/run/netns/$ns" -- "$@"; fi
     (exec setsid "$@" >>"$d/log/$c.log" 2>&1 </dev/null 8>&- 9>&-) & echo $! >"$d/run/$c.pid"
+    # Until then it still looks like this script, and not like a component that runs.
+    while kill -0 $! 2>/dev/null && ! mine $!; do sleep 0.02; done
 }
 component() {  # name  prints the pid, if it runs
     local pid; pid=$(cat "$d/run/$1.pid" 2>/dev/null) && mine "$pid" && echo "$pid"
@@ -241,7 +247,7 @@ scheduler system:kube-scheduler system:authenticated
 manager system:kube-controller-manager system:authenticated
 node system:node:lab system:nodes"
     chmod 600 "$d"/etc/*; ln -sf "$d/etc/admin.kubeconfig" "$d/admin.kubeconfig"
-    launch etcd; launch apiserver; wait_for kube-apiserver apiserver 60 kc get --raw /readyz
+    launch etcd; launch apiserver; wait_for kube-apiserver apiserver 120 kc get --raw /readyz
 }
 
 hierarchies() {  # the roots of the machine's cgroup trees, one (v2) or many (v1)
@@ -299,11 +305,11 @@ C
         for f in cpuset.cpus cpuset.mems; do [ ! -e "$h/k8s$n/$f" ] || cat "$h/$f" >"$h/k8s$n/$f"; done
     done < <(hierarchies)
     launch scheduler; launch manager; launch containerd
-    wait_for containerd containerd 20 ctr_ version
+    wait_for containerd containerd 60 ctr_ version
     mkdir -p "$d/pause" && cp "$bins/pause" "$d/pause/" && tar -C "$d/pause" -cf "$d/pause.tar" pause
     image lab.local/pause:1 "$d/pause.tar" /pause
-    launch kubelet; wait_for node kubelet 60 kc wait --for=condition=Ready node/lab --timeout=1s
-    wait_for "the default service account" manager 30 kc get serviceaccount default
+    launch kubelet; wait_for node kubelet 120 kc wait --for=condition=Ready node/lab --timeout=1s
+    wait_for "the default service account" manager 60 kc get serviceaccount default
 }
 
 image() {  # NAME LAYER.tar ENTRYPOINT…
@@ -328,10 +334,13 @@ clear_away() {  # idempotent: what is gone already is no error, and neither is w
         if grep -qsF "$(basename "$task")" "/proc/$pid/cgroup"; then kill -9 "$pid" 2>/dev/null || true; fi
     done
     for c in manager scheduler apiserver etcd; do end "$c" KILL; done
-    # Shims, and components whose pid file is lost.
-    if [ -n "$ns" ]; then
-        for pid in $(ip netns pids "$ns" 2>/dev/null); do if mine "$pid"; then kill -9 "$pid" 2>/dev/null || true; fi; done
-    fi
+    # Shims, and components whose pid file is lost. Others may have our folder on their command line too.
+    for pid in $(cd /proc && echo [0-9]*); do
+        mine "$pid" || continue
+        case $(basename "$(readlink "/proc/$pid/exe")") in
+        etcd|kube-*|kubelet|containerd|containerd-shim-*) kill -9 "$pid" 2>/dev/null || true ;;
+        esac
+    done
     local tries=0
     while awk -v d="$d/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo | sort -r | xargs -r -n1 umount -l 2>/dev/null \
         && ((tries++ < 20)) && [ -d "$d" ] && ! rm -rf --one-file-system "$d" 2>/dev/null; do sleep 0.1; done
@@ -350,6 +359,7 @@ down() { clear_away; rmdir "$(dirname "$d")" 2>/dev/null || true; }
 
 for_a_while() {  # seconds undo  undoes even when it is interrupted
     [ -n "${1:-}" ] || return 0
+    # shellcheck disable=SC2064  # the undoing is as it was at the start
     trap "$2" EXIT; trap 'exit 130' INT TERM
     sleep "$1" >/dev/null 2>&1 9>&- & wait $!  # a trap waits for a command in the foreground
 }
@@ -373,5 +383,5 @@ freeze) place "$@"; pid=$(running "$3"); kill -STOP "$pid"; for_a_while "${4:-}"
 thaw) place "$@"; pid=$(running "$3"); kill -CONT "$pid" ;;
 cut) place "$@"; cut_; for_a_while "${3:-}" mend ;;
 mend) place "$@"; mend ;;
-*) sed -n '2,30p' "$0"; exit 2 ;;
+*) sed -n '2,26p' "$0"; exit 2 ;;
 esac
