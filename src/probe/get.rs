@@ -1,0 +1,144 @@
+//! The request to the target, over the tunnel or straight to the proxy.
+
+use super::{
+    USER_AGENT,
+    budget::Budget,
+    stage::{Stage, with_causes},
+    target::Target,
+};
+use actors::prober::probe::{FailureKind, ProbeFailure};
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+use std::{error::Error, io, pin::pin};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+use tokio_rustls::rustls;
+
+/// No more of a body is read than this, in bytes; a longer one is a success too. Also the longest
+/// head.
+const LIMIT: usize = 64 * 1024;
+
+/// What the target (or, without a tunnel, perhaps the proxy) answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The final status; a redirect is one.
+    pub status: StatusCode,
+    /// When its head was complete.
+    pub at: Instant,
+}
+
+/// Fetches `target` over `stream` and reads the body.
+///
+/// # Errors
+/// [`FailureKind::Protocol`], [`FailureKind::Tls`] for an alert that comes after the handshake (TLS
+/// 1.3 lets the client finish first), or [`FailureKind::Timeout`].
+pub(super) async fn get<S>(
+    stream: S,
+    proxy: &str,
+    target: &Target,
+    budget: &Budget,
+) -> Result<Answer, ProbeFailure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let stage = Stage::Get {
+        url: &target.shown,
+        proxy,
+    };
+    let (sender, connection) = http1::Builder::new()
+        .max_buf_size(LIMIT)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| failure(stage, &error))?;
+    let mut exchange = pin!(exchange(sender, stage, target, budget));
+    // The connection is driven here and not by a task, so that dropping the probe closes it. It may
+    // end first: then what it read is waiting, and so is its error.
+    tokio::select! {
+        biased;
+        answer = &mut exchange => answer,
+        _ = connection => exchange.await,
+    }
+}
+
+async fn exchange(
+    mut sender: SendRequest<Empty<Bytes>>,
+    stage: Stage<'_>,
+    target: &Target,
+    budget: &Budget,
+) -> Result<Answer, ProbeFailure> {
+    let request = Request::get(target.uri.clone())
+        .header(header::HOST, &target.host)
+        .header(header::USER_AGENT, USER_AGENT)
+        .header(header::ACCEPT, "*/*")
+        .header(header::CONNECTION, "close")
+        .body(Empty::new())
+        .map_err(|error| stage.failed(FailureKind::Protocol, error))?;
+    let response = budget
+        .spend(stage, "no complete answer", sender.send_request(request))
+        .await?
+        .map_err(|error| failure(stage, &error))?;
+    let answer = Answer {
+        status: response.status(),
+        at: Instant::now(),
+    };
+    budget
+        .spend(stage, "the body did not end", drain(response))
+        .await?
+        .map_err(|error| failure(stage, &error))?;
+    Ok(answer)
+}
+
+/// Reads a body to its end, or to the limit.
+async fn drain(response: http::Response<Incoming>) -> Result<(), hyper::Error> {
+    let framed = is_framed(response.headers());
+    let mut body = response.into_body();
+    let mut read = 0;
+    while read < LIMIT {
+        match body.frame().await {
+            None => break,
+            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
+            // Many servers end such a body by closing TCP without TLS's own goodbye.
+            Some(Err(error)) if !framed && is_early_end(&error) => break,
+            Some(Err(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the body says itself where it ends; else the end of the connection is its end.
+fn is_framed(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
+}
+
+fn failure(stage: Stage<'_>, error: &hyper::Error) -> ProbeFailure {
+    if is_early_end(error) {
+        return stage.failed(
+            FailureKind::Protocol,
+            "the connection was closed before the answer was complete",
+        );
+    }
+    let alert = cause(error).and_then(io::Error::get_ref);
+    let kind = if alert.is_some_and(|error| error.is::<rustls::Error>()) {
+        FailureKind::Tls
+    } else {
+        FailureKind::Protocol
+    };
+    stage.failed(kind, with_causes(error))
+}
+
+fn is_early_end(error: &hyper::Error) -> bool {
+    error.is_incomplete_message()
+        || cause(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+}
+
+fn cause(error: &hyper::Error) -> Option<&io::Error> {
+    error.source()?.downcast_ref()
+}

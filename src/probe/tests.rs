@@ -1,0 +1,1 @@
+//! Whole probes against scripted proxies on loopback.
