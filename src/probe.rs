@@ -32,7 +32,6 @@ use actors::prober::probe::{FailureKind, Fetch, Outcome, Probe, ProbeFailure};
 use budget::Budget;
 use dial::Resolver;
 use futures::future::BoxFuture;
-use http::StatusCode;
 use stage::Stage;
 use std::path::Path;
 use target::Target;
@@ -73,27 +72,21 @@ impl NetProbe {
         let addresses = self.resolver.resolve(fetch, &budget).await?;
         let dialled = Instant::now();
         let stream = dial::dial(&addresses, &budget).await?;
-        let answer = self.get(stream, &proxy, &target, &budget).await?;
-
-        let stage = Stage::Get {
-            url: &target.shown,
-            proxy: &proxy,
-        };
-        verdict(&target, answer.status, fetch.expected_status)
-            .map_err(|(kind, what)| stage.failed(kind, what))?;
-        Ok(answer.at.duration_since(dialled))
+        let answered = self.get(stream, &proxy, &target, fetch.expected_status, &budget);
+        Ok(answered.await?.duration_since(dialled))
     }
 
-    /// Sends the request the way its scheme wants it.
+    /// Sends the request the way its scheme wants it; see [`get::get`].
     async fn get(
         &self,
         mut stream: TcpStream,
         proxy: &str,
         target: &Target,
+        expected: u16,
         budget: &Budget,
-    ) -> Result<get::Answer, ProbeFailure> {
+    ) -> Result<Instant, ProbeFailure> {
         let Some(name) = &target.tls_name else {
-            return get::get(stream, proxy, target, budget).await;
+            return get::get(stream, proxy, target, expected, budget).await;
         };
         let early = connect::tunnel(&mut stream, proxy, &target.authority, budget).await?;
         let (read, write) = stream.split();
@@ -107,35 +100,12 @@ impl NetProbe {
             .spend(stage, "the handshake did not end", handshake)
             .await?
             .map_err(|error| stage.failed(FailureKind::Tls, error))?;
-        get::get(session, proxy, target, budget).await
+        get::get(session, proxy, target, expected, budget).await
     }
 }
 
 impl Probe for NetProbe {
     fn probe<'a>(&'a self, fetch: &'a Fetch) -> BoxFuture<'a, Outcome> {
         Box::pin(self.run(fetch))
-    }
-}
-
-/// Whether `status` is what was wanted. Without a tunnel the proxy's own answers look like the
-/// target's: only a 407 is surely the proxy's, while a 502, 503 or 504 may be of either and so
-/// counts as [`FailureKind::Status`].
-fn verdict(
-    target: &Target,
-    status: StatusCode,
-    expected: u16,
-) -> Result<(), (FailureKind, String)> {
-    if status.as_u16() == expected {
-        Ok(())
-    } else if target.tls_name.is_none() && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
-        Err((
-            FailureKind::ProxyAuth,
-            format!("the proxy wants credentials: answered {status}"),
-        ))
-    } else {
-        Err((
-            FailureKind::Status,
-            format!("answered {status}, expected {expected}"),
-        ))
     }
 }

@@ -26,26 +26,20 @@ use tokio_rustls::rustls;
 /// head.
 const LIMIT: usize = 64 * 1024;
 
-/// What the target (or, without a tunnel, perhaps the proxy) answered.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// The final status; a redirect is one.
-    pub status: StatusCode,
-    /// When its head was complete.
-    pub at: Instant,
-}
-
-/// Fetches `target` over `stream` and reads the body.
+/// Fetches `target` over `stream`, compares the status (a redirect is one like any other), and only
+/// if it is the `expected` one reads the body too. Returns when the head of the answer was complete.
 ///
 /// # Errors
-/// [`FailureKind::Protocol`], [`FailureKind::Tls`] for an alert that comes after the handshake (TLS
-/// 1.3 lets the client finish first), or [`FailureKind::Timeout`].
+/// [`FailureKind::Status`], [`FailureKind::ProxyAuth`], [`FailureKind::Protocol`],
+/// [`FailureKind::Timeout`], or [`FailureKind::Tls`] for an alert that comes after the handshake
+/// (TLS 1.3 lets the client finish first).
 pub(super) async fn get<S>(
     stream: S,
     proxy: &str,
     target: &Target,
+    expected: u16,
     budget: &Budget,
-) -> Result<Answer, ProbeFailure>
+) -> Result<Instant, ProbeFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -55,15 +49,16 @@ where
     };
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(LIMIT)
+        .max_header_size(LIMIT)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| failure(stage, &error))?;
-    let mut exchange = pin!(exchange(sender, stage, target, budget));
+    let mut exchange = pin!(exchange(sender, stage, target, expected, budget));
     // The connection is driven here and not by a task, so that dropping the probe closes it. It may
     // end first: then what it read is waiting, and so is its error.
     tokio::select! {
         biased;
-        answer = &mut exchange => answer,
+        answered = &mut exchange => answered,
         _ = connection => exchange.await,
     }
 }
@@ -72,8 +67,9 @@ async fn exchange(
     mut sender: SendRequest<Empty<Bytes>>,
     stage: Stage<'_>,
     target: &Target,
+    expected: u16,
     budget: &Budget,
-) -> Result<Answer, ProbeFailure> {
+) -> Result<Instant, ProbeFailure> {
     let request = Request::get(target.uri.clone())
         .header(header::HOST, &target.host)
         .header(header::USER_AGENT, USER_AGENT)
@@ -85,15 +81,37 @@ async fn exchange(
         .spend(stage, "no complete answer", sender.send_request(request))
         .await?
         .map_err(|error| failure(stage, &error))?;
-    let answer = Answer {
-        status: response.status(),
-        at: Instant::now(),
-    };
+    let answered = Instant::now();
+    verdict(target, response.status(), expected)
+        .map_err(|(kind, what)| stage.failed(kind, what))?;
     budget
         .spend(stage, "the body did not end", drain(response))
         .await?
         .map_err(|error| failure(stage, &error))?;
-    Ok(answer)
+    Ok(answered)
+}
+
+/// Whether `status` is what was wanted. Without a tunnel the proxy's own answers look like the
+/// target's: only a 407 is surely the proxy's, while a 502, 503 or 504 may be of either and so
+/// counts as [`FailureKind::Status`].
+fn verdict(
+    target: &Target,
+    status: StatusCode,
+    expected: u16,
+) -> Result<(), (FailureKind, String)> {
+    if status.as_u16() == expected {
+        Ok(())
+    } else if target.tls_name.is_none() && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+        Err((
+            FailureKind::ProxyAuth,
+            format!("the proxy wants credentials: answered {status}"),
+        ))
+    } else {
+        Err((
+            FailureKind::Status,
+            format!("answered {status}, expected {expected}"),
+        ))
+    }
 }
 
 /// Reads a body to its end, or to the limit.

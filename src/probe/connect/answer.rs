@@ -133,3 +133,180 @@ impl AnswerReader {
         Ok(status.filter(|_| parsed.is_complete()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Read = Result<Option<(u16, Vec<u8>)>, AnswerError>;
+
+    /// Feeds `pieces`, each as if it were a packet, and stops at the first result.
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
+        let mut reader = AnswerReader::default();
+        let mut pieces = pieces.into_iter();
+        while let Some(piece) = pieces.next() {
+            reader.buffer().extend_from_slice(piece);
+            if let Some(status) = reader.status()? {
+                let mut early = reader.into_early();
+                pieces.for_each(|piece| early.extend_from_slice(piece));
+                return Ok(Some((status.as_u16(), early)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// In one piece, byte by byte, and cut in two at every place: always the same.
+    fn read_in_every_way(bytes: &[u8]) -> Read {
+        let whole = read([bytes]);
+        assert_eq!(read(bytes.chunks(1)), whole, "byte by byte");
+        for at in 0..=bytes.len() {
+            let (one, two) = bytes.split_at(at);
+            assert_eq!(read([one, two]), whole, "cut at {at}");
+        }
+        whole
+    }
+
+    #[test]
+    fn a_whole_head_gives_its_status_and_what_is_behind_it() {
+        for (bytes, status, early) in [
+            ("HTTP/1.1 200 Connection established\r\n\r\n", 200, ""),
+            ("HTTP/1.0 200 OK\r\n\r\n", 200, ""),
+            ("HTTP/1.1 200\r\n\r\n", 200, ""),
+            ("HTTP/1.1 200 \r\n\r\n", 200, ""),
+            ("HTTP/1.1 200 OK\n\n", 200, ""),
+            ("HTTP/1.1 204 No Content\r\nVia: x\r\n\r\n", 204, ""),
+            ("HTTP/1.1 299 Odd\r\n\r\n", 299, ""),
+            (
+                "HTTP/1.1 200 OK\r\n\r\ntunnel\r\n\r\n",
+                200,
+                "tunnel\r\n\r\n",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\ntunnel",
+                200,
+                "tunnel",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                200,
+                "0\r\n\r\n",
+            ),
+            (
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\nx",
+                200,
+                "x",
+            ),
+            ("HTTP/1.1 101 Switching\r\n\r\nx", 101, "x"),
+            ("HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", 302, ""),
+            ("HTTP/1.1 403 Forbidden\r\n\r\n", 403, ""),
+            (
+                "HTTP/1.1 407 Proxy Authentication Required\r\n\r\nbody",
+                407,
+                "body",
+            ),
+            ("HTTP/1.1 999 Odd\r\n\r\n", 999, ""),
+        ] {
+            let read = read_in_every_way(bytes.as_bytes());
+            assert_eq!(read, Ok(Some((status, early.into()))), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_not_whole_gives_nothing_yet() {
+        for bytes in [
+            "",
+            "H",
+            "HTTP/1.1 2",
+            "HTTP/1.1 200 OK",
+            "HTTP/1.1 200 OK\r",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\nVia: x\r\n",
+            "HTTP/1.1 200 OK\r\nVia: x\r\n\r",
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n",
+        ] {
+            assert_eq!(read_in_every_way(bytes.as_bytes()), Ok(None), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_http_is_told_at_its_first_bytes() {
+        for (bytes, shown) in [
+            ("SSH-2.0-OpenSSH_9.2\r\n", "SSH-2.0-OpenSSH_9.2"),
+            ("\u{15}\u{3}\u{3}", "\\x15\\x03\\x03"),
+            ("\r\n\r\n", ""),
+            ("HTTP/2 200\r\n\r\n", "HTTP/2 200"),
+            (
+                "<html>01234567890123456789012345678901234567890123456789</html>",
+                "<html>0123456789012345678901234567890123",
+            ),
+        ] {
+            let read_whole = read([bytes.as_bytes()]);
+            assert_eq!(read_whole, Err(AnswerError::NotHttp(shown.into())));
+            let read_slowly = read(bytes.as_bytes().chunks(1));
+            assert!(
+                matches!(read_slowly, Err(AnswerError::NotHttp(_))),
+                "{bytes:?}: {read_slowly:?}"
+            );
+        }
+        let after_interim = read([b"HTTP/1.1 100 Continue\r\n\r\nnonsense".as_slice()]);
+        assert_eq!(after_interim, Err(AnswerError::NotHttp("nonsense".into())));
+    }
+
+    #[test]
+    fn a_malformed_line_is_told_without_waiting_for_the_end() {
+        for bytes in [
+            "HTTP/1.1 2000 OK\r\n",
+            "HTTP/1.1 20 OK\r\n",
+            "HTTP/1.1 abc OK\r\n",
+            "HTTP/1.1200 OK\r\n",
+            "HTTP/1.9 200 OK\r\n",
+            "HTTP/1.1\r\n",
+            "HTTP/1.1 000 OK\r\n",
+            "HTTP/1.1 200 O\u{0}K\r\n",
+            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nbad name: x\r\n\r\n",
+        ] {
+            let read = read_in_every_way(bytes.as_bytes());
+            assert!(
+                matches!(read, Err(AnswerError::Malformed(_))),
+                "{bytes:?}: {read:?}"
+            );
+        }
+    }
+
+    /// A head of exactly `length` bytes, with as many short headers as fit.
+    fn head_of(length: usize) -> Vec<u8> {
+        let (start, end) = ("HTTP/1.1 200 OK\r\n", "\r\n");
+        let mut head = String::from(start);
+        while head.len() + "a:\n".len() + end.len() <= length - "ab:\n".len() {
+            head += "a:\n";
+        }
+        let rest = length - head.len() - end.len();
+        head = head + &"a".repeat(rest - 2) + ":\n" + end;
+        assert_eq!(head.len(), length);
+        head.into_bytes()
+    }
+
+    #[test]
+    fn a_head_ends_within_64_kib_or_is_refused() {
+        let longest = head_of(LIMIT);
+        for size in [1, 1000, LIMIT] {
+            let read = read(longest.chunks(size));
+            assert_eq!(read, Ok(Some((200, vec![]))), "packets of {size}");
+        }
+        let mut with_tunnel = longest.clone();
+        with_tunnel.extend_from_slice(b"tunnel");
+        assert_eq!(read([&*with_tunnel]), Ok(Some((200, b"tunnel".to_vec()))));
+
+        let too_long = head_of(LIMIT + 1);
+        let one_line = [b"HTTP/1.1 200 ".as_slice(), &b"x".repeat(70 * 1024)].concat();
+        let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(70 * 1024 / 25);
+        for bytes in [too_long, one_line, interim] {
+            for size in [1, 1000, bytes.len()] {
+                let read = read(bytes.chunks(size));
+                assert_eq!(read, Err(AnswerError::TooLong), "packets of {size}");
+            }
+        }
+    }
+}
