@@ -143,11 +143,12 @@ fn failure(stage: Stage<'_>, error: &hyper::Error) -> ProbeFailure {
             "the connection was closed before the answer was complete",
         );
     }
-    let alert = cause(error).and_then(io::Error::get_ref);
-    let kind = if alert.is_some_and(|error| error.is::<rustls::Error>()) {
-        FailureKind::Tls
-    } else {
-        FailureKind::Protocol
+    let from_tls = cause(error)
+        .and_then(io::Error::get_ref)
+        .and_then(|error| error.downcast_ref::<rustls::Error>());
+    let kind = match from_tls {
+        Some(_) => FailureKind::Tls,
+        None => FailureKind::Protocol,
     };
     stage.failed(kind, with_causes(error))
 }

@@ -40,7 +40,7 @@ async fn the_tunnel_is_asked_for_by_host_and_port() {
         ("https://[2001:db8::1]/", "[2001:db8::1]:443"),
         ("https://[2001:db8::1]:8443/", "[2001:db8::1]:8443"),
     ] {
-        let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+        let (heard, mut requests) = tokio::sync::mpsc::unbounded_channel();
         let address = proxy(move |mut stream| {
             let heard = heard.clone();
             async move {
@@ -54,7 +54,7 @@ async fn the_tunnel_is_asked_for_by_host_and_port() {
             .expect_err(url);
         let version = env!("CARGO_PKG_VERSION");
         assert_eq!(
-            hears.recv().await.expect("a request"),
+            requests.recv().await.expect("a request"),
             format!(
                 "CONNECT {wanted} HTTP/1.1\r\nHost: {wanted}\r\n\
                  User-Agent: proxy-operator/{version}\r\n\r\n"
@@ -93,7 +93,7 @@ async fn a_name_that_does_not_resolve_is_a_connect_failure() {
 
 #[tokio::test]
 async fn the_next_address_of_a_name_is_tried_when_one_does_not_answer() {
-    let open = proxy(|stream| hang(stream)).await;
+    let open = proxy(hang).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
     let closed = listener.local_addr().expect("an address");
     drop(listener);
@@ -177,7 +177,7 @@ async fn what_is_no_handshake_is_a_tls_failure() {
 #[tokio::test]
 async fn every_probe_is_a_new_connection_and_a_full_handshake() {
     let World { probe, target } = world();
-    let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
+    let (seen, mut handshakes) = tokio::sync::mpsc::unbounded_channel();
     let address = proxy(move |stream| {
         let (target, seen) = (target.clone(), seen.clone());
         async move {
@@ -191,7 +191,7 @@ async fn every_probe_is_a_new_connection_and_a_full_handshake() {
     for _ in 0..3 {
         probe.probe(&through(address)).await.expect("a success");
         assert_eq!(
-            sees.recv().await.expect("a connection"),
+            handshakes.recv().await.expect("a connection"),
             Some(rustls::HandshakeKind::Full)
         );
     }

@@ -101,7 +101,6 @@ async fn an_answer_that_is_cut_or_no_http_is_a_protocol_failure() {
         let address = proxy_to(&target, said).await;
         let expected = if said.contains("200") { 200 } else { 204 };
         let outcome = probe.probe(&expecting(expected, through(address))).await;
-        println!("{:.60}: {outcome:?}", said);
         assert_failed(&outcome, Protocol, "GET https://target.test/check");
     }
 }
@@ -139,7 +138,7 @@ async fn a_body_without_a_frame_may_end_without_the_goodbye_of_tls() {
 #[tokio::test]
 async fn the_request_in_the_tunnel_says_no_more_than_it_must() {
     let World { probe, target } = world();
-    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let (heard, mut requests) = tokio::sync::mpsc::unbounded_channel();
     let address = proxy(move |stream| {
         let (target, heard) = (target.clone(), heard.clone());
         async move {
@@ -154,7 +153,7 @@ async fn the_request_in_the_tunnel_says_no_more_than_it_must() {
     probe.probe(&fetch).await.expect("a success");
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(
-        hears.recv().await.expect("a request"),
+        requests.recv().await.expect("a request"),
         format!(
             "GET /a?b=c HTTP/1.1\r\nhost: target.test\r\nuser-agent: proxy-operator/{version}\r\n\
              accept: */*\r\nconnection: close\r\n\r\n"
@@ -181,7 +180,7 @@ async fn a_plain_http_url_is_asked_of_the_proxy_itself() {
         ),
         ("", Err((Protocol, "closed before"))),
     ] {
-        let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+        let (heard, mut requests) = tokio::sync::mpsc::unbounded_channel();
         let address = proxy(move |mut stream| {
             let heard = heard.clone();
             async move {
@@ -196,7 +195,7 @@ async fn a_plain_http_url_is_asked_of_the_proxy_itself() {
             Ok(()) => drop(outcome.expect("a success")),
             Err((kind, words)) => assert_failed(&outcome, kind, words),
         }
-        let request = hears.recv().await.expect("a request");
+        let request = requests.recv().await.expect("a request");
         let start = "GET http://target.test:8080/a?b=c HTTP/1.1\r\nhost: target.test:8080\r\n";
         assert!(request.starts_with(start), "{request}");
     }
@@ -205,7 +204,7 @@ async fn a_plain_http_url_is_asked_of_the_proxy_itself() {
 #[tokio::test]
 async fn a_url_that_cannot_be_fetched_is_a_protocol_failure() {
     let probe = NetProbe::new(None).expect("a probe");
-    let address = proxy(|stream| hang(stream)).await;
+    let address = proxy(hang).await;
     for (url, words) in [
         ("ftp://target.test/", "URL ftp://target.test/: is neither"),
         ("target.test", "URL target.test: is not an absolute URL"),

@@ -2,7 +2,10 @@
 
 use super::*;
 use std::time::Instant;
-use tokio::{net::TcpSocket, sync::mpsc};
+use tokio::{
+    net::TcpSocket,
+    sync::{mpsc, watch},
+};
 
 /// Short, but enough for a busy machine to come to the step that hangs.
 const SHORT: Duration = Duration::from_secs(2);
@@ -60,10 +63,12 @@ async fn a_black_hole_ends_with_the_budget() {
 #[tokio::test]
 async fn a_proxy_that_never_answers_ends_with_the_budget() {
     let probe = NetProbe::new(None).expect("a probe");
-    let address = proxy(|stream| hang(stream)).await;
-    assert_times_out(&probe, through(address), "CONNECT target.test:443").await;
+    let address = proxy(hang).await;
     let plain = of("http://target.test/", through(address));
-    assert_times_out(&probe, plain, "GET http://target.test/").await;
+    tokio::join!(
+        assert_times_out(&probe, through(address), "CONNECT target.test:443"),
+        assert_times_out(&probe, plain, "GET http://target.test/"),
+    );
 }
 
 #[tokio::test]
@@ -96,87 +101,103 @@ async fn a_target_that_hangs_in_the_handshake_ends_with_the_budget() {
     assert_times_out(&probe, through(address), "TLS with target.test:443").await;
 }
 
+/// A proxy whose target says `said` and then nothing, without hanging up.
+async fn proxy_to_hanging(target: &TlsAcceptor, said: &'static str) -> SocketAddr {
+    let target = target.clone();
+    proxy(move |stream| {
+        let target = target.clone();
+        async move {
+            let mut session = open_tunnel(stream, &target).await;
+            head(&mut session).await;
+            session.write_all(said.as_bytes()).await.expect("sent");
+            session.flush().await.expect("sent");
+            hang(session).await;
+        }
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_target_that_hangs_before_or_in_its_answer_ends_with_the_budget() {
     let World { probe, target } = world();
-    for (said, missing) in [
+    let cases = [
         ("", "no complete answer"),
-        ("HTTP/1.1 204 No", "no complete answer"),
+        ("HTTP/1.1 200 OK", "no complete answer"),
         ("HTTP/1.1 100 Continue\r\n\r\n", "no complete answer"),
-        ("HTTP/1.1 204 OK\r\nContent-Length: 0\r\n\r\n", ""),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npage",
             "the body did not end",
         ),
-    ] {
-        let target = target.clone();
-        let address = proxy(move |stream| {
-            let target = target.clone();
-            async move {
-                let mut session = open_tunnel(stream, &target).await;
-                head(&mut session).await;
-                session.write_all(said.as_bytes()).await.expect("sent");
-                session.flush().await.expect("sent");
-                hang(session).await;
-            }
-        })
-        .await;
-        let expected = if said.contains("200") { 200 } else { 204 };
-        let fetch = expecting(expected, through(address));
-        if missing.is_empty() {
-            // All is said, so a connection that stays open is not waited for.
-            probe.probe(&fetch).await.expect("a success");
-        } else {
-            let stage = format!("GET https://target.test/check through {address}: {missing}");
-            assert_times_out(&probe, fetch, &stage).await;
-        }
-    }
+    ];
+    futures::future::join_all(cases.map(async |(said, missing)| {
+        let address = proxy_to_hanging(&target, said).await;
+        let stage = format!("GET https://target.test/check through {address}: {missing}");
+        assert_times_out(&probe, expecting(200, through(address)), &stage).await;
+    }))
+    .await;
 }
 
 #[tokio::test]
-async fn a_wrong_status_is_told_without_waiting_for_the_body() {
+async fn a_target_that_said_all_is_not_waited_for() {
     let World { probe, target } = world();
-    let address = proxy(move |stream| {
-        let target = target.clone();
-        async move {
-            let mut session = open_tunnel(stream, &target).await;
-            head(&mut session).await;
-            let said = b"HTTP/1.1 503 Down\r\nContent-Length: 9\r\n\r\n";
-            session.write_all(said).await.expect("sent");
-            session.flush().await.expect("sent");
-            hang(session).await;
-        }
-    })
-    .await;
-    let outcome = probe.probe(&through(address)).await;
+    let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let address = proxy_to_hanging(&target, empty).await;
+    let outcome = probe.probe(&expecting(200, through(address))).await;
+    outcome.expect("a success");
+
+    // What is wrong shows in the head, so nobody waits for the body.
+    let wrong = "HTTP/1.1 503 Down\r\nContent-Length: 9\r\n\r\n";
+    let address = proxy_to_hanging(&target, wrong).await;
+    let outcome = probe.probe(&expecting(200, through(address))).await;
     assert_failed(&outcome, FailureKind::Status, "answered 503");
 }
 
 #[tokio::test]
-async fn the_latency_leaves_out_the_body() {
-    const PAUSE: Duration = Duration::from_secs(1);
+async fn the_latency_counts_the_wait_for_the_head_but_not_for_the_body() {
+    const PAUSE: Duration = Duration::from_millis(500);
     let World { probe, target } = world();
+    // Each value lets the target say one more piece.
+    let (say, said) = watch::channel(0);
     let address = proxy(move |stream| {
-        let target = target.clone();
+        let (target, mut said) = (target.clone(), said.clone());
         async move {
             let mut session = open_tunnel(stream, &target).await;
             head(&mut session).await;
-            let said = b"HTTP/1.1 204 No\r\nContent-Length: 0\r\n\r\n";
-            tokio::time::sleep(PAUSE).await;
-            session.write_all(said).await.expect("sent");
-            session.flush().await.expect("sent");
-            hang(session).await;
+            for (turn, piece) in [
+                (1, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"),
+                (2, "page"),
+            ] {
+                said.wait_for(|said| *said == turn).await.expect("a turn");
+                session.write_all(piece.as_bytes()).await.expect("sent");
+                session.flush().await.expect("sent");
+            }
         }
     })
     .await;
-    let latency = probe.probe(&through(address)).await.expect("a success");
-    assert!(latency >= PAUSE, "{latency:?}");
+    let fetch = expecting(200, through(address));
+    let begun = Instant::now();
+    let mut running = probe.probe(&fetch);
+    for turn in [1, 2] {
+        let early = tokio::time::timeout(PAUSE, &mut running).await;
+        early.expect_err("a piece is missing");
+        say.send(turn).expect("is listened to");
+    }
+    let latency = running.await.expect("a success");
+    assert!(
+        latency >= PAUSE,
+        "{latency:?} is without the wait for the head"
+    );
+    let without_body = begun.elapsed().saturating_sub(PAUSE / 2);
+    assert!(
+        latency < without_body,
+        "{latency:?} is with the wait for the body"
+    );
 }
 
 #[tokio::test]
 async fn a_probe_that_is_dropped_closes_its_connection() {
     let probe = NetProbe::new(None).expect("a probe");
-    let (heard, mut hears) = mpsc::unbounded_channel();
+    let (heard, mut requests) = mpsc::unbounded_channel();
     let address = proxy(move |mut stream| {
         let heard = heard.clone();
         async move {
@@ -191,8 +212,8 @@ async fn a_probe_that_is_dropped_closes_its_connection() {
         let mut running = probe.probe(&fetch);
         tokio::select! {
             outcome = &mut running => panic!("ended: {outcome:?}"),
-            asked = hears.recv() => assert!(asked.expect("a request").starts_with("CONNECT")),
+            asked = requests.recv() => assert!(asked.expect("a request").starts_with("CONNECT")),
         }
     }
-    assert_eq!(hears.recv().await.as_deref(), Some("closed"));
+    assert_eq!(requests.recv().await.as_deref(), Some("closed"));
 }
