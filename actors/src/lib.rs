@@ -4,3 +4,4 @@ pub mod key;
 pub mod leases;
 pub mod prober;
 pub mod provider;
+pub mod system;
