@@ -1,1 +1,3 @@
 //! Squid pods.
+
+pub mod config;
