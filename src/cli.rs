@@ -93,26 +93,37 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap:
 
 fn command() -> clap::Command {
     let command = Cli::command();
-    let others: String = command
+    let about = |command: &clap::Command| {
+        command
+            .get_about()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    };
+    let others: Vec<_> = command
         .get_subcommands()
         .filter(|other| other.get_name() != "run")
-        .map(|other| {
-            let about = other.get_about().map(ToString::to_string);
-            format!("  {:<14}{}\n", other.get_name(), about.unwrap_or_default())
-        })
+        .map(|other| format!("  {:<14}{}", other.get_name(), about(other)))
         .collect();
+    let (purpose, others) = (about(&command), others.join("\n"));
     command.mut_subcommand("run", |run| {
-        run.override_usage("proxy-operator [run] --providers-config <FILE> [OPTIONS]\n       proxy-operator <COMMAND>")
-            .after_help(format!("Other commands:\n{others}\nExit codes: 0 stopped as asked, 2 wrong flags, files or cluster, 70 the operator could not keep itself running."))
+        run.display_name("proxy-operator")
+            .override_usage("proxy-operator [run] --providers-config <FILE> [OPTIONS]\n       proxy-operator <COMMAND>")
+            .before_help(purpose)
+            .after_help(format!(
+                "Other commands:\n{others}\n\n\
+                 Exit codes:\n  0   stopped as asked\n  2   wrong flags, files or cluster; nothing was touched\n  \
+                 70  the operator could not keep itself running"
+            ))
     })
 }
 
 fn run(args: RunArgs) -> ExitCode {
-    let options = match RunOptions::try_from(args.clone()) {
+    let (log_format, log_level) = (args.log_format, args.log_level.clone());
+    let options = match RunOptions::try_from(args) {
         Ok(options) => options,
         Err(e) => return refuse(e),
     };
-    let logs = match telemetry::init(args.log_format, &args.log_level) {
+    let logs = match telemetry::init(log_format, &log_level) {
         Ok(logs) => logs,
         Err(e) => return refuse(e),
     };

@@ -62,12 +62,12 @@ const BACKENDS: [Backend; 1] = [Backend {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be had.
-    #[error("providers file {}: {source}", path.display())]
+    #[error("providers file {}: {why}", path.display())]
     Read {
         /// Which file.
         path: PathBuf,
         /// What the system says.
-        source: io::Error,
+        why: io::Error,
     },
     /// The file is there, and wrong.
     #[error("providers file {}: {why}", path.display())]
@@ -91,9 +91,9 @@ struct Fault {
 /// # Errors
 /// [`ConfigError`], one line that names the file, the entry and the field.
 pub fn load(path: &Path) -> Result<ProvidersConfig, ConfigError> {
-    let text = read(path).map_err(|source| ConfigError::Read {
+    let text = read(path).map_err(|why| ConfigError::Read {
         path: path.to_owned(),
-        source,
+        why,
     })?;
     parse(&text).map_err(|fault| ConfigError::Content {
         path: path.to_owned(),

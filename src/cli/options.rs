@@ -8,7 +8,7 @@ use super::{
 use crate::{config::names, telemetry::LogFormat};
 use actors::leases::terms::Terms;
 use clap::Args;
-use std::{num::NonZeroU16, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// Everything that `run` was told, checked.
 #[derive(Clone, Debug)]
@@ -92,11 +92,11 @@ pub struct RunArgs {
     #[arg(long, env = "PROXY_OPERATOR_MAX_LEASE_TTL", value_name = "DURATION", default_value = "1h", value_parser = values::seconds, allow_hyphen_values = true, help_heading = "Leases")]
     max_lease_ttl: Duration,
 
-    /// How long a proxy rests after a report of rate_limited
+    /// How long a proxy rests after a report of `rate_limited`
     #[arg(long, env = "PROXY_OPERATOR_LEASE_COOLDOWN", value_name = "DURATION", default_value = "15m", value_parser = values::duration, allow_hyphen_values = true, help_heading = "Leases")]
     lease_cooldown: Duration,
 
-    /// How long a proxy rests after a report of banned
+    /// How long a proxy rests after a report of `banned`
     #[arg(long, env = "PROXY_OPERATOR_BAN_COOLDOWN", value_name = "DURATION", default_value = "15m", value_parser = values::duration, allow_hyphen_values = true, help_heading = "Leases")]
     ban_cooldown: Duration,
 
@@ -106,10 +106,11 @@ pub struct RunArgs {
         env = "PROXY_OPERATOR_HEALTH_WORKERS",
         value_name = "COUNT",
         default_value = "256",
+        value_parser = clap::value_parser!(u16).range(1..),
         allow_hyphen_values = true,
         help_heading = "Health probes"
     )]
-    health_workers: NonZeroU16,
+    health_workers: u16,
 
     /// PEM certificates that probes trust beside the system's
     #[arg(
@@ -120,17 +121,18 @@ pub struct RunArgs {
     )]
     probe_ca_file: Option<PathBuf>,
 
-    /// Lines for machines or for people, on stderr
+    /// How lines look on stderr: json for machines, text for people
     #[arg(
         long,
         env = "PROXY_OPERATOR_LOG_FORMAT",
         value_name = "FORMAT",
         default_value = "json",
+        hide_possible_values = true,
         help_heading = "Logs"
     )]
     pub(super) log_format: LogFormat,
 
-    /// What is logged: a level, or several with modules, as in info,actors::leases=debug
+    /// What is logged: a level, or several with modules, as in `info,actors::leases=debug`
     #[arg(
         long,
         env = "PROXY_OPERATOR_LOG_LEVEL",
@@ -176,7 +178,7 @@ impl TryFrom<RunArgs> for RunOptions {
                 lease_cooldown: args.lease_cooldown,
                 ban_cooldown: args.ban_cooldown,
             },
-            health_workers: usize::from(args.health_workers.get()),
+            health_workers: usize::from(args.health_workers),
             probe_ca_file: args.probe_ca_file,
             installation_id: args.installation_id,
         })

@@ -37,15 +37,14 @@ fn a_good_file_is_understood() {
         second.settings,
         Settings::Kubernetes(KubernetesConfig::default())
     );
-    assert_eq!(first.settings, {
-        let mut settings = KubernetesConfig::default();
-        settings.image = "lab.local/squid:1".into();
-        settings.connect_ports = vec![
+    let settings = KubernetesConfig {
+        image: "lab.local/squid:1".into(),
+        connect_ports: vec![
             443.try_into().expect("a port"),
             8443.try_into().expect("a port"),
-        ];
-        Settings::Kubernetes(settings)
-    });
+        ],
+    };
+    assert_eq!(first.settings, Settings::Kubernetes(settings));
 }
 
 #[test]
@@ -55,12 +54,33 @@ fn anchors_and_empty_blocks_are_fine() {
     assert_eq!(config.entries[0].settings, config.entries[1].settings);
 }
 
+/// Each text is refused in one line that holds its complaint.
+fn are_refused<const N: usize>(cases: [(String, &str); N]) {
+    for (text, complaint) in cases {
+        let refusal = refusal(&text);
+        assert!(
+            refusal.contains(complaint),
+            "{text}\n  is refused by: {refusal}\n  not by: {complaint}"
+        );
+        assert!(!refusal.contains('\n'), "{refusal}");
+    }
+}
+
+/// A file whose second entry is this.
+fn entry(entry: &str) -> String {
+    format!("providers:\n- {{name: ok, type: kubernetes}}\n- {entry}\n")
+}
+
+/// A file whose second entry has this block.
+fn block(block: &str) -> String {
+    entry(&format!(
+        "{{name: a, type: kubernetes, kubernetes: {block}}}"
+    ))
+}
+
 #[test]
-fn every_rule_refuses_by_entry_and_field() {
-    let entry = |rest: &str| format!("providers:\n- {{name: ok, type: kubernetes}}\n- {rest}\n");
-    let long = "a".repeat(64);
-    let cases = [
-        // The file.
+fn a_file_of_another_shape_is_refused() {
+    are_refused([
         (String::new(), "is empty"),
         ("# nothing but a comment\n---\n".into(), "is empty"),
         (
@@ -87,7 +107,13 @@ fn every_rule_refuses_by_entry_and_field() {
         ("providers:\n\t- name: a".into(), "line 2"),
         ("providers: *nowhere".into(), "unknown anchor"),
         ("providers: !list []".into(), "without tags"),
-        // An entry.
+    ]);
+}
+
+#[test]
+fn a_wrong_entry_is_refused_by_its_index_its_name_and_the_field() {
+    let long = "a".repeat(64);
+    are_refused([
         (entry("ok"), "providers[1]: must be a mapping"),
         (
             entry("{type: kubernetes}"),
@@ -154,64 +180,58 @@ fn every_rule_refuses_by_entry_and_field() {
             entry("{<<: {name: a}, type: kubernetes}"),
             "providers[1]: name: is missing",
         ),
-        // Its block.
+    ]);
+}
+
+#[test]
+fn a_wrong_block_is_refused_by_the_path_of_the_field() {
+    are_refused([
         (
-            entry("{name: a, type: kubernetes, kubernetes: x}"),
+            block("x"),
             "providers[1] (a): kubernetes: must be a mapping",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: [x, [443]]}"),
+            block("[x, [443]]"),
             "providers[1] (a): kubernetes: must be a mapping",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {imgae: x}}"),
+            block("{imgae: x}"),
             "providers[1] (a): kubernetes.imgae: unknown field `imgae`",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {image: }}"),
+            block("{image: }"),
             "providers[1] (a): kubernetes.image: invalid type",
         ),
+        (block("{image: ''}"), "providers[1] (a): kubernetes.image: "),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {image: ''}}"),
+            block("{image: 'a b'}"),
             "providers[1] (a): kubernetes.image: ",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {image: 'a b'}}"),
-            "providers[1] (a): kubernetes.image: ",
-        ),
-        (
-            entry("{name: a, type: kubernetes, kubernetes: {image: x, image: y}}"),
+            block("{image: x, image: y}"),
             "providers[1].kubernetes: duplicate entry with key \"image\"",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {connectPorts: 443}}"),
+            block("{connectPorts: 443}"),
             "providers[1] (a): kubernetes.connectPorts: invalid type",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {connectPorts: []}}"),
+            block("{connectPorts: []}"),
             "providers[1] (a): kubernetes.connectPorts: ",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {connectPorts: [443, 0]}}"),
+            block("{connectPorts: [443, 0]}"),
             "providers[1] (a): kubernetes.connectPorts[1]: ",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {connectPorts: [70000]}}"),
+            block("{connectPorts: [70000]}"),
             "providers[1] (a): kubernetes.connectPorts[0]: ",
         ),
         (
-            entry("{name: a, type: kubernetes, kubernetes: {connectPorts: ['443']}}"),
+            block("{connectPorts: ['443']}"),
             "providers[1] (a): kubernetes.connectPorts[0]: invalid type",
         ),
-    ];
-    for (text, complaint) in cases {
-        let refusal = refusal(&text);
-        assert!(
-            refusal.contains(complaint),
-            "{text}\n  is refused by: {refusal}\n  not by: {complaint}"
-        );
-        assert!(!refusal.contains('\n'), "{refusal}");
-    }
+    ]);
 }
 
 #[test]
