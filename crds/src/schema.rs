@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 ///
 /// - `Option` means "may be left out" and not "may be null": a null in an optional field would
 ///   count as present in `has()`, so the rules would judge a field that the operator does not see.
+/// - A description is one line: where a Rust comment is broken is no matter of `kubectl explain`.
 /// - Unsigned formats are unknown to Kubernetes, which warns about each at installation.
 pub(crate) fn kubernetes(schema: &mut Schema) {
     transform_subschemas(&mut kubernetes, schema);
@@ -16,6 +17,9 @@ pub(crate) fn kubernetes(schema: &mut Schema) {
     unwrap_option(object);
     if object.get("default").is_some_and(Value::is_null) {
         object.remove("default");
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = text.replace('\n', " ");
     }
     let format = match object.get("format").and_then(Value::as_str) {
         Some("uint8" | "uint16" | "uint32") => "int32",
