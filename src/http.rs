@@ -29,6 +29,8 @@ pub mod refusal;
 pub mod routes;
 pub mod server;
 pub mod target;
+#[cfg(test)]
+mod testing;
 
 pub use api::{Api, Settings};
 pub use auth::Auth;

@@ -80,8 +80,8 @@ pub struct Granted<'a> {
     /// 26 characters of upper-case base32.
     #[serde(rename = "leaseID")]
     lease_id: String,
-    /// The proxy to use; null where a repeated request is answered after its proxy went away.
-    proxy: Option<ProxyView<'a>>,
+    /// The proxy to use.
+    proxy: ProxyView<'a>,
     /// When the lease ends unless renewed: RFC 3339, UTC.
     #[schemars(extend("format" = "date-time"))]
     expires_at: String,
@@ -109,14 +109,16 @@ pub struct Lease<'a> {
     ttl_seconds: u64,
 }
 
-impl<'a> From<&'a Grant> for Granted<'a> {
-    fn from(grant: &'a Grant) -> Self {
-        Self {
+impl<'a> Granted<'a> {
+    /// `None` where the proxy left the fleet: the ledger grants no such lease.
+    #[must_use]
+    pub fn new(grant: &'a Grant) -> Option<Self> {
+        Some(Self {
             lease_id: lease_id::text(grant.id),
-            proxy: grant.proxy.as_ref().map(ProxyView::from),
+            proxy: ProxyView::from(grant.proxy.as_ref()?),
             expires_at: humantime::format_rfc3339_millis(grant.expires_at).to_string(),
             ttl_seconds: grant.ttl.as_secs(),
-        }
+        })
     }
 }
 

@@ -239,7 +239,8 @@ impl<D: Desk> Api<D> {
                 AcquireError::NoMatch(why) => Refusal::NoMatch(why),
                 AcquireError::KeyReused => Refusal::InvalidBody(refused.to_string()),
             })?;
-        Ok(json(StatusCode::CREATED, &Granted::from(&grant)))
+        let granted = Granted::new(&grant).ok_or(Refusal::Internal)?;
+        Ok(json(StatusCode::CREATED, &granted))
     }
 
     async fn lease(&self, id: LeaseId) -> Result<Response, Refusal> {
@@ -298,3 +299,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, Refusal> {
         ))),
     }
 }
+
+#[cfg(test)]
+#[path = "api_test.rs"]
+mod tests;

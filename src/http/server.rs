@@ -96,3 +96,7 @@ pub async fn serve<S, B>(
         tracing::warn!("cutting connections that are still open");
     }
 }
+
+#[cfg(test)]
+#[path = "server_test.rs"]
+mod tests;
