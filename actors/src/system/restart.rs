@@ -1,6 +1,6 @@
 //! When a child that ended is started again. Pure: told what happened and when, says when.
 
-use std::time::Duration;
+use std::{any::Any, fmt, time::Duration};
 use tokio::time::Instant;
 
 /// Why an actor ended although it is wanted.
@@ -14,7 +14,23 @@ pub enum Cause {
     Error(String),
 }
 
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or("killed"))
+    }
+}
+
 impl Cause {
+    /// The words of a panic, which are text in all but the rarest cases.
+    #[expect(clippy::needless_pass_by_value, reason = "for use in map_err")]
+    pub(super) fn of_panic(panic: Box<dyn Any + Send>) -> Self {
+        let text = match panic.downcast_ref::<&str>() {
+            Some(text) => Some((*text).to_owned()),
+            None => panic.downcast_ref::<String>().cloned(),
+        };
+        Self::Panic(text.unwrap_or_else(|| "panic".to_owned()))
+    }
+
     /// The metric label.
     #[must_use]
     pub fn reason(&self) -> &'static str {
