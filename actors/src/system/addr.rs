@@ -151,6 +151,12 @@ impl<M: Message> Addr<M> {
         });
     }
 
+    #[cfg(test)]
+    pub(super) fn actor(&self) -> Option<ActorRef<Envelope<M>>> {
+        let current = self.0.current.load();
+        current.as_ref().map(|current| current.actor.clone())
+    }
+
     pub(super) fn meter(&self) -> &Arc<Meter> {
         &self.0.meter
     }
@@ -189,7 +195,7 @@ pub(crate) mod probe {
         }
     }
 
-    pub(crate) async fn inbox<M: Message + Sync>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
+    pub(crate) async fn inbox<M: Message>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
         let (tx, rx) = mpsc::unbounded_channel();
         let (actor, _) = Actor::spawn(None, Inbox(tx), ()).await.expect("spawns");
         let addr = Addr::default();

@@ -129,6 +129,7 @@ impl Directory {
     }
 
     /// Ends the actor at `path`; its supervisor starts it again. False when nobody is there.
+    #[must_use = "nobody may be there"]
     pub fn end(&self, path: &str, end: End) -> bool {
         let Some(entry) = self.0.get(path) else {
             return false;

@@ -280,7 +280,7 @@ impl<A: Actor> ractor::Actor for Host<A> {
         _: ActorRef<Self::Msg>,
         hosted: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        hosted.guarded(|actor, cx| actor.started(cx))
+        hosted.guarded(A::started)
     }
 
     async fn handle(

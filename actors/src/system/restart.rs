@@ -69,13 +69,13 @@ impl Policy {
     pub const PATIENT: Self = Self {
         first_pause: Duration::from_millis(100),
         last_pause: Duration::from_secs(30),
-        forgive_after: Duration::from_secs(60),
+        forgive_after: Duration::from_mins(1),
         escalate: None,
     };
 
     /// For the services without which the process is of no use.
     pub const ESSENTIAL: Self = Self {
-        escalate: Some((10, Duration::from_secs(60))),
+        escalate: Some((10, Duration::from_mins(1))),
         ..Self::PATIENT
     };
 }
@@ -166,7 +166,7 @@ mod tests {
         for _ in 0..5 {
             history.ended(&Policy::PATIENT, &failed(), born, born);
         }
-        let later = born + Duration::from_secs(60);
+        let later = born + Duration::from_mins(1);
         assert_eq!(
             history.ended(&Policy::PATIENT, &failed(), born, later),
             Verdict::Restart(MS(0))
@@ -194,7 +194,7 @@ mod tests {
                 Verdict::Escalate
             );
         }
-        let a_minute_later = now + Duration::from_secs(60);
+        let a_minute_later = now + Duration::from_mins(1);
         assert_ne!(
             history.ended(&Policy::ESSENTIAL, &failed(), now, a_minute_later),
             Verdict::Escalate

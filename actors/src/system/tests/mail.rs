@@ -46,6 +46,7 @@ async fn an_address_to_which_nobody_was_bound_is_down() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_ends_in_dropped_when_the_actor_dies_and_in_late_when_it_is_slow() {
+    type Act = fn(&Lab);
     let mut lab = tree([plan("a")]).await;
     let a = lab.addr("a").clone();
     let asked = Instant::now();
@@ -55,7 +56,6 @@ async fn a_question_ends_in_dropped_when_the_actor_dies_and_in_late_when_it_is_s
     );
     assert_eq!(asked.elapsed(), 3 * SECOND);
 
-    type Act = fn(&Lab);
     let deaths: [Act; 3] = [
         |lab| lab.kill("a"),
         |lab| lab.tell("a", Do::Panic),
@@ -136,18 +136,18 @@ async fn messages_are_counted_and_measured_by_kind_and_name() {
     }
 }
 
-/// Its first word is to itself, which it may well say before whoever started it has come so far.
-struct Monologue(Addr<Do>, mpsc::UnboundedSender<()>);
+/// Whose first word is to itself.
+struct Monologue(mpsc::UnboundedSender<Path>);
 
 impl Actor for Monologue {
     type Msg = Do;
     const KIND: &'static str = "monologue";
 
     fn started(&mut self, cx: &mut Context<Do>) -> Result<(), Broken> {
-        assert!(format!("{:?}", self.0).contains("Addr"));
-        let heard = self.1.clone();
-        let word = Do::Run(Box::new(move |_| heard.send(()).expect("heard")));
-        cx.me().tell(word).map_err(|down| Broken(down.to_string()))
+        let heard = self.0.clone();
+        let word = move |cx: &mut Context<Do>| heard.send(Arc::clone(cx.path())).expect("heard");
+        let told = cx.me().tell(Do::Run(Box::new(word)));
+        told.map_err(|down| Broken(down.to_string()))
     }
 
     fn handle(&mut self, message: Do, cx: &mut Context<Do>) -> Result<(), Broken> {
@@ -158,22 +158,34 @@ impl Actor for Monologue {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn an_actor_reaches_itself_from_its_first_moment() {
-    let lab = tree([]).await;
-    let (tx, mut rx) = mpsc::unbounded_channel();
-    lab.inside("root", move |cx| {
-        for n in 0..5000 {
-            let (addr, tx) = (Addr::default(), tx.clone());
-            let make = move || Monologue(Addr::default(), tx.clone());
-            cx.start(ChildSpec::new(format!("monologue/{n}"), addr, make));
-        }
-    })
-    .await;
-    for n in 0..5000 {
-        let heard = tokio::time::timeout(60 * SECOND, rx.recv()).await;
-        assert_eq!(heard, Ok(Some(())), "{n}");
-    }
-    let restarts = [("kind", "monologue")];
-    assert_eq!(lab.metric("actor_restarts_total", &restarts), 0);
+    let system = System::new(Meters::new(&Registry::new()).expect("a new registry"));
+    let (tx, mut heard) = mpsc::unbounded_channel();
+    let root = Addr::default();
+    let running = system.run(&root, Monologue(tx.clone())).await;
+    let _running = running.expect("runs");
+    assert_eq!(heard.recv().await.as_deref(), Some("monologue"));
+    let child = Do::Run(Box::new(move |cx| {
+        let make = move || Monologue(tx.clone());
+        cx.start(ChildSpec::new("child", Addr::default(), make));
+    }));
+    root.tell(child).expect("is alive");
+    assert_eq!(heard.recv().await.as_deref(), Some("child"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incarnation_that_binds_late_does_not_take_the_address_from_its_successor() {
+    let inbox = crate::system::addr::probe::inbox::<Do>;
+    let ((old, mut of_old), (new, mut of_new)) = (inbox().await, inbox().await);
+    let (addr, first, second) = (Addr::default(), Epoch::next(), Epoch::next());
+    let bind = |epoch, to: &Addr<Do>| addr.bind(epoch, to.actor().expect("is bound"));
+    bind(second, &new);
+    bind(first, &old);
+    addr.tell(Do::Panic).expect("is alive");
+    assert!(matches!(of_new.recv().await, Some(Do::Panic)));
+    assert!(of_old.try_recv().is_err());
+    bind(Epoch::next(), &old);
+    addr.tell(Do::Panic).expect("is alive");
+    assert!(matches!(of_old.recv().await, Some(Do::Panic)));
 }
