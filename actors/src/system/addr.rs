@@ -1,6 +1,11 @@
 //! Addresses: how one actor reaches another, whatever restarts in between.
 
-use super::meter::{Meter, Ticket};
+use super::{
+    directory::Path,
+    meter::{Meter, Ticket},
+    restart::Cause,
+    work::Epoch,
+};
 use arc_swap::ArcSwapOption;
 use ractor::{ActorRef, RpcReplyPort};
 use std::{fmt, sync::Arc, time::Duration};
@@ -28,10 +33,10 @@ pub type Reply<R> = RpcReplyPort<R>;
 pub(super) enum Envelope<M> {
     /// A message and the ticket that counts it.
     Letter(M, Ticket),
-    /// A child's pause is over; sent by the host to itself.
-    Respawn(super::children::ChildId),
-    /// A child died before it was linked; sent by the host to itself.
-    Stillborn(super::children::ChildId, String),
+    /// The pause of a child after its incarnation is over; sent by the host to itself.
+    Respawn(Path, Epoch),
+    /// A child's incarnation died before it was linked; sent by the host to itself.
+    Stillborn(Path, Epoch, Cause),
 }
 
 /// Nobody is at this address right now.
@@ -58,8 +63,13 @@ pub enum AskError {
 pub struct Addr<M>(Arc<Slot<M>>);
 
 struct Slot<M> {
-    current: ArcSwapOption<ActorRef<Envelope<M>>>,
+    current: ArcSwapOption<Incarnation<M>>,
     meter: Arc<Meter>,
+}
+
+struct Incarnation<M> {
+    epoch: Epoch,
+    actor: ActorRef<Envelope<M>>,
 }
 
 impl<M> Clone for Addr<M> {
@@ -90,9 +100,10 @@ impl<M: Message> Addr<M> {
     /// [`Down`], and the message is gone.
     pub fn tell(&self, message: M) -> Result<(), Down> {
         let current = self.0.current.load();
-        let actor = current.as_ref().ok_or(Down)?;
+        let current = current.as_ref().ok_or(Down)?;
         let ticket = Ticket::new(Arc::clone(&self.0.meter));
-        actor
+        current
+            .actor
             .cast(Envelope::Letter(message, ticket))
             .map_err(|_| Down)
     }
@@ -124,14 +135,26 @@ impl<M: Message> Addr<M> {
 
     /// Puts an envelope of the host's own into the mailbox.
     pub(super) fn post(&self, envelope: Envelope<M>) {
-        if let Some(actor) = &*self.0.current.load() {
+        if let Some(current) = &*self.0.current.load() {
             // An actor that has ended needs no word from itself.
-            actor.cast(envelope).ok();
+            current.actor.cast(envelope).ok();
         }
     }
 
-    pub(super) fn bind(&self, actor: ActorRef<Envelope<M>>) {
-        self.0.current.store(Some(Arc::new(actor)));
+    /// Leads to `actor` from here on, unless a newer incarnation is bound: one that is killed while
+    /// it starts may be late.
+    pub(super) fn bind(&self, epoch: Epoch, actor: ActorRef<Envelope<M>>) {
+        let new = Arc::new(Incarnation { epoch, actor });
+        self.0.current.rcu(|current| match current {
+            Some(newer) if newer.epoch >= epoch => Some(Arc::clone(newer)),
+            _ => Some(Arc::clone(&new)),
+        });
+    }
+
+    #[cfg(test)]
+    pub(super) fn actor(&self) -> Option<ActorRef<Envelope<M>>> {
+        let current = self.0.current.load();
+        current.as_ref().map(|current| current.actor.clone())
     }
 
     pub(super) fn meter(&self) -> &Arc<Meter> {
@@ -172,11 +195,11 @@ pub(crate) mod probe {
         }
     }
 
-    pub(crate) async fn inbox<M: Message + Sync>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
+    pub(crate) async fn inbox<M: Message>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
         let (tx, rx) = mpsc::unbounded_channel();
         let (actor, _) = Actor::spawn(None, Inbox(tx), ()).await.expect("spawns");
         let addr = Addr::default();
-        addr.bind(actor);
+        addr.bind(Epoch::next(), actor);
         (addr, rx)
     }
 }

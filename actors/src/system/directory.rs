@@ -1,7 +1,7 @@
 //! Who is alive. An object made by the root, not a global: tests of one process do not meet in it.
 
 use super::{meter::Meter, restart::Cause, work::Epoch};
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry as Slot};
 use ractor::ActorCell;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -61,21 +61,26 @@ impl Directory {
         meter: &Arc<Meter>,
         cell: ActorCell,
     ) {
-        let before = self.0.remove(path).map(|(_, entry)| entry);
-        let (restarts, last_error) = match before {
-            Some(entry) => (entry.restarts + 1, entry.last_error),
-            None => (0, None),
-        };
-        let entry = Entry {
+        let mut entry = Entry {
             kind,
             epoch,
             since: SystemTime::now(),
-            restarts,
+            restarts: 0,
             meter: Arc::clone(meter),
             cell,
-            last_error,
+            last_error: None,
         };
-        self.0.insert(Arc::clone(path), entry);
+        match self.0.entry(Arc::clone(path)) {
+            Slot::Occupied(mut slot) => {
+                let before = slot.get_mut();
+                entry.restarts = before.restarts + 1;
+                entry.last_error = before.last_error.take();
+                slot.insert(entry);
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(entry);
+            }
+        }
     }
 
     pub(super) fn failed(&self, path: &Path, cause: &Cause) {
@@ -124,6 +129,7 @@ impl Directory {
     }
 
     /// Ends the actor at `path`; its supervisor starts it again. False when nobody is there.
+    #[must_use = "nobody may be there"]
     pub fn end(&self, path: &str, end: End) -> bool {
         let Some(entry) = self.0.get(path) else {
             return false;
