@@ -11,17 +11,19 @@
 //! | [`openapi`] | the document at `/openapi.json`, generated from the types |
 //! | [`metrics`] | counts and times by route |
 //! | [`ops`] | `/metrics`, `/healthz`, `/readyz` |
-//! | [`server`], [`bind`] | the accept loop, and where it listens |
+//! | [`server`], [`listener`] | the accept loop, and the bound listener that an actor serves |
+//! | [`ledger_desk`] | the desk over the leases actor |
 
 pub mod answers;
 pub mod api;
 pub mod auth;
-pub mod bind;
 pub mod body;
 #[cfg(test)]
 mod contract_test;
 pub mod desk;
 pub mod lease_id;
+pub mod ledger_desk;
+pub mod listener;
 pub mod metrics;
 pub mod openapi;
 pub mod ops;
@@ -36,6 +38,5 @@ mod testing;
 
 pub use api::{Api, Settings};
 pub use auth::Auth;
-pub use bind::{BindAddress, BindError, parse_bind_address};
 pub use desk::{Desk, Unavailable};
 pub use server::{Limits, serve};

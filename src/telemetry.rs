@@ -3,6 +3,7 @@
 //! A log line never holds the program up: it is handed to a thread of its own ([`lines`]), and what
 //! that thread cannot get rid of is counted and dropped.
 
+pub mod gauges;
 mod json;
 pub mod lines;
 pub mod metrics;

@@ -7,7 +7,7 @@ use super::{
     work::Epoch,
 };
 use arc_swap::ArcSwapOption;
-use ractor::{ActorRef, RpcReplyPort};
+use ractor::{ActorRef, ActorStatus, RpcReplyPort};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// What can be sent. Derive `strum::IntoStaticStr` on the enum: the variant's name is the metric label.
@@ -106,6 +106,16 @@ impl<M: Message> Addr<M> {
             .actor
             .cast(Envelope::Letter(message, ticket))
             .map_err(|_| Down)
+    }
+
+    /// Whether somebody is at this address right now; by the time that something is sent it may have changed.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.0
+            .current
+            .load()
+            .as_ref()
+            .is_some_and(|at| at.actor.get_status() < ActorStatus::Stopping)
     }
 
     /// Sends what does not matter to an actor that is down, since it asks anew when it starts.

@@ -17,6 +17,7 @@ use super::{
     work::Epoch,
 };
 use dashmap::DashMap;
+use futures::future::BoxFuture;
 use ractor::{ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use std::{
     marker::PhantomData,
@@ -67,6 +68,12 @@ pub trait Actor: Send + Sized + 'static {
 
     /// The last thing it does when it is stopped; its children are still there. A kill skips it.
     fn stopping(&mut self, _cx: &mut Context<Self::Msg>) {}
+
+    /// What has to end before it may, when it is stopped: awaited after [`Self::stopping`]. It ends by
+    /// itself within seconds.
+    fn last_work(&mut self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 }
 
 /// What the actors of one system share.
@@ -343,6 +350,13 @@ impl<A: Actor> ractor::Actor for Host<A> {
             actor.stopping(cx);
             Ok(())
         });
+        let last_work = hosted
+            .living
+            .as_mut()
+            .and_then(|living| living.actor.last_work());
+        if let Some(work) = last_work {
+            work.await;
+        }
         let mut gave_up = None;
         if let Some(mut children) = hosted.context.children.take() {
             children.stop_all().await;
