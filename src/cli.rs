@@ -4,7 +4,6 @@
 //! with flags, files or the cluster at start-up ends as one line on stderr and exit code 2.
 //! Logs go to stderr too, so that stdout holds nothing but what a command prints.
 
-pub mod listen;
 pub mod options;
 pub mod token;
 pub mod values;
