@@ -18,6 +18,8 @@ pub mod api;
 pub mod auth;
 pub mod bind;
 pub mod body;
+#[cfg(test)]
+mod contract_test;
 pub mod desk;
 pub mod lease_id;
 pub mod metrics;

@@ -2,6 +2,7 @@
 
 use super::lease_id;
 use actors::leases::terms::{Grant, View};
+use bytes::Bytes;
 use crds::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -144,12 +145,17 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
             (StatusCode::INTERNAL_SERVER_ERROR, Vec::new())
         }
     };
-    let mut response = Response::new(body.into());
+    let mut response = content("application/json", body);
     *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    response
+}
+
+/// A 200 with `body`.
+pub fn content(media_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(body.into().into());
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 

@@ -170,14 +170,14 @@ impl<D: Desk> Api<D> {
     {
         let body = reading::body(body, self.settings.body);
         match endpoint {
-            Endpoint::Healthz => return Ok(Response::new("ok".into())),
+            Endpoint::Healthz => return Ok(answers::content("text/plain", "ok")),
             // Always 204, so nothing about it can be wrong.
             Endpoint::Release => return self.release(captures[0]).await,
             Endpoint::ListProxies => return self.list(&head.query).await,
             _ => query::none(&head.query)?,
         }
         match endpoint {
-            Endpoint::OpenApi => Ok(self.openapi()),
+            Endpoint::OpenApi => Ok(answers::content("application/json", self.document.clone())),
             Endpoint::GetProxy => self.proxy(captures).await,
             Endpoint::GetLease => self.lease(known(captures[0])?).await,
             Endpoint::Acquire => self.acquire(&head.headers, &body.await?).await,
@@ -197,15 +197,6 @@ impl<D: Desk> Api<D> {
             .try_acquire()
             .map_err(|_| Refusal::Overloaded)?;
         call.await.map_err(Into::into)
-    }
-
-    fn openapi(&self) -> Response {
-        let mut response = Response::new(self.document.clone().into());
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
-        response
     }
 
     async fn list(&self, query: &str) -> Result<Response, Refusal> {

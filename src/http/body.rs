@@ -27,6 +27,7 @@ pub struct Acquire {
     #[schemars(with = "Selector")]
     pub selector: BTreeMap<String, String>,
     /// Lifetime of the lease, in seconds; 300 unless given.
+    #[serde(deserialize_with = "ttl")]
     #[schemars(with = "TtlSeconds")]
     pub ttl_seconds: Option<Ttl>,
     /// The site that the client means to crawl: a host name, with or without a port.
@@ -41,6 +42,7 @@ pub struct Acquire {
 #[schemars(rename = "RenewRequest")]
 pub struct Renew {
     /// Lifetime of the lease from now on, in seconds; 300 unless given.
+    #[serde(deserialize_with = "ttl")]
     #[schemars(with = "TtlSeconds")]
     pub ttl_seconds: Option<Ttl>,
 }
@@ -136,13 +138,12 @@ impl Ttl {
     }
 }
 
-impl<'de> Deserialize<'de> for Ttl {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        // Only JSON that is no JSON fails here, and a number that fits no float.
-        value
-            .deserialize_any(AnyTtl)
-            .map_err(|error| D::Error::custom(format_args!("ttlSeconds: {error}")))
-    }
+fn ttl<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Ttl>, D::Error> {
+    // Only JSON that is no JSON fails here, and a number that fits no float.
+    value
+        .deserialize_any(AnyTtl)
+        .map(Some)
+        .map_err(|error| D::Error::custom(format_args!("ttlSeconds: {error}")))
 }
 
 struct AnyTtl;
@@ -159,8 +160,12 @@ impl<'de> Visitor<'de> for AnyTtl {
     fn visit_i64<E>(self, _: i64) -> Result<Ttl, E> {
         Ok(Ttl::Nonsense)
     }
-    fn visit_f64<E>(self, _: f64) -> Result<Ttl, E> {
-        Ok(Ttl::Nonsense)
+    /// JSON knows one kind of number, so `300.0` is as whole as `300`.
+    fn visit_f64<E>(self, seconds: f64) -> Result<Ttl, E> {
+        Ok(match format!("{seconds:.0}").parse() {
+            Ok(whole) if seconds.fract() == 0.0 => Ttl::Seconds(whole),
+            _ => Ttl::Nonsense,
+        })
     }
     fn visit_bool<E>(self, _: bool) -> Result<Ttl, E> {
         Ok(Ttl::Nonsense)
@@ -272,8 +277,10 @@ mod tests {
         assert_eq!(body.selector["asn"], "");
         assert_eq!(body.target.as_deref(), Some("example.com"));
         assert_eq!(ttl, HOUR);
-        let (_, ttl) = acquire(r#"{"ttlSeconds":1}"#).expect("the least");
-        assert_eq!(ttl, Duration::from_secs(1));
+        for (sent, seconds) in [("1", 1), ("300.0", 300), ("3e2", 300), ("3600.0", 3600)] {
+            let (_, ttl) = acquire(&format!(r#"{{"ttlSeconds":{sent}}}"#)).expect(sent);
+            assert_eq!(ttl, Duration::from_secs(seconds));
+        }
     }
 
     #[test]
@@ -283,8 +290,12 @@ mod tests {
             "-1",
             "-0",
             "1.5",
-            "300.0",
-            "3e2",
+            "0.0",
+            "-300.0",
+            "0.9999999",
+            "3601.0",
+            "1e19",
+            "1e300",
             "3601",
             "18446744073709551615",
             "18446744073709551616",
@@ -339,7 +350,7 @@ mod tests {
             (r#"{"selector":{"a b":"x"}}"#, "selector: "),
             (r#"{"target":null}"#, "target: "),
             (r#"{"target":5}"#, "target: "),
-            (r#"{"target":1e400}"#, "not JSON"),
+            (r#"{"target":1e400}"#, "target: "),
             (r#"{"target":""}"#, "target: "),
             (r#"{"target":"https://example.com/"}"#, "target: "),
             ("null", "object"),
@@ -352,9 +363,9 @@ mod tests {
             ("{} x", "not JSON"),
             ("{'target':'a'}", "not JSON"),
             (r#"{"target":"a",}"#, "not JSON"),
-            (r#"{"ttlSeconds":01}"#, "not JSON"),
-            (r#"{"ttlSeconds":}"#, "not JSON"),
-            (r#"{"ttlSeconds":NaN}"#, "not JSON"),
+            (r#"{"ttlSeconds":01}"#, "ttlSeconds: "),
+            (r#"{"ttlSeconds":}"#, "ttlSeconds: "),
+            (r#"{"ttlSeconds":NaN}"#, "ttlSeconds: "),
             ("\u{feff}{}", "object"),
             (&deep, "`selector`"),
         ] {

@@ -264,6 +264,10 @@ impl Schemas {
             ttl["maximum"] = max_ttl.as_secs().into();
             ttl["default"] = DEFAULT_TTL.min(max_ttl).as_secs().into();
         }
+        // Left out it reads as a word that is none of the three, so serde takes it for optional.
+        if let Some(report) = schemas.get_mut("ReportRequest") {
+            report["required"] = json!(["result"]);
+        }
         schemas
     }
 }

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// A ledger in this process, with a gate before it that tests close.
 #[derive(Clone)]
 pub struct LedgerDesk {
-    ledger: Arc<Mutex<Ledger>>,
-    clock: Clock,
+    pub ledger: Arc<Mutex<Ledger>>,
+    pub clock: Clock,
     /// One permit lets one call pass; there are plenty until a test takes them away.
     pub gate: Arc<Semaphore>,
     /// Counts the calls that came, passed or not.
