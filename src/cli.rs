@@ -141,7 +141,7 @@ fn run(args: RunArgs) -> ExitCode {
     match ended {
         Ok(Exit::Stopped) => ExitCode::SUCCESS,
         Ok(Exit::Escalated) => ExitCode::from(EXIT_ESCALATED),
-        Err(e) => refuse(format_args!("{e:#}")),
+        Err(e) => refuse(telemetry::with_causes(e.as_ref())),
     }
 }
 
