@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 type Scenario = (&'static str, fn() -> Result<()>);
 
 /// All that needs no cluster.
-pub const SCENARIOS: [Scenario; 11] = [
+pub const SCENARIOS: &[Scenario] = &[
     (
         "cli::help_and_version_go_to_stdout",
         help_and_version_go_to_stdout,
@@ -48,6 +48,14 @@ pub const SCENARIOS: [Scenario; 11] = [
     (
         "cli::a_token_that_is_none_is_refused",
         a_token_that_is_none_is_refused,
+    ),
+    (
+        "cli::a_ca_file_that_holds_none_is_named",
+        a_ca_file_that_holds_none_is_named,
+    ),
+    (
+        "cli::an_address_in_use_is_named",
+        an_address_in_use_is_named,
     ),
     ("cli::no_cluster_ends_the_start", no_cluster_ends_the_start),
     ("cli::a_closed_pipe_is_no_crash", a_closed_pipe_is_no_crash),
