@@ -11,12 +11,14 @@
 //! | [`openapi`] | the document at `/openapi.json`, generated from the types |
 //! | [`metrics`] | counts and times by route |
 //! | [`ops`] | `/metrics`, `/healthz`, `/readyz` |
+//! | [`bind`] | where a server listens, as flags spell it |
 //! | [`server`], [`listener`] | the accept loop, and the bound listener that an actor serves |
 //! | [`ledger_desk`] | the desk over the leases actor |
 
 pub mod answers;
 pub mod api;
 pub mod auth;
+pub mod bind;
 pub mod body;
 #[cfg(test)]
 mod contract_test;
@@ -38,5 +40,6 @@ mod testing;
 
 pub use api::{Api, Settings};
 pub use auth::Auth;
+pub use bind::{BindAddress, BindError, parse_bind_address};
 pub use desk::{Desk, Unavailable};
 pub use server::{Limits, serve};

@@ -6,7 +6,7 @@
 use crate::{
     cli::{Exit, options::RunOptions, token::TokenSource},
     config::{self, ProvidersConfig, Settings},
-    http::{self, Auth, Limits, ledger_desk::LedgerDesk, listener::HttpServer, ops},
+    http::{self, Auth, BindAddress, Limits, ledger_desk::LedgerDesk, listener::HttpServer, ops},
     kube::{
         cluster::{self, Reached},
         events::KubeEvents,
@@ -35,7 +35,7 @@ use actors::{
 };
 use anyhow::Context;
 use prometheus::Registry;
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
@@ -234,12 +234,7 @@ async fn serve(
         ..http::Settings::default()
     };
     let api = http::Api::new(LedgerDesk(leases.clone()), auth, registry, settings)?;
-    let api = bind(
-        "--discovery-addr",
-        &options.discovery_addr.candidates(),
-        api.service(),
-    )
-    .await?;
+    let api = bind("--discovery-addr", options.discovery_addr, api.service()).await?;
 
     let registry = registry.clone();
     let gather = move || {
@@ -247,11 +242,19 @@ async fn serve(
         families.extend(gauges.read().unwrap_or_default());
         families
     };
-    let addresses = options.metrics_bind_address.candidates();
-    let scrape = bind("--metrics-bind-address", &addresses, ops::metrics(gather)).await?;
-    let addresses = options.health_probe_bind_address.candidates();
+    let scrape = bind(
+        "--metrics-bind-address",
+        options.metrics_bind_address,
+        ops::metrics(gather),
+    )
+    .await?;
     let probes = ops::probes(alive(fleet.clone()), ready(fleet.clone()));
-    let probes = bind("--health-probe-bind-address", &addresses, probes).await?;
+    let probes = bind(
+        "--health-probe-bind-address",
+        options.health_probe_bind_address,
+        probes,
+    )
+    .await?;
     Ok(vec![
         child_at::<ServerActor<server::Ops>>("ops/metrics", Addr::default(), move || {
             ServerActor::new(Arc::clone(&scrape))
@@ -265,12 +268,16 @@ async fn serve(
     ])
 }
 
-async fn bind<S>(flag: &str, addresses: &[SocketAddr], service: S) -> anyhow::Result<Arc<dyn Serve>>
+async fn bind<S>(
+    flag: &'static str,
+    address: BindAddress,
+    service: S,
+) -> anyhow::Result<Arc<dyn Serve>>
 where
     HttpServer<S>: Serve,
 {
-    let bound = HttpServer::bind(addresses, service, Limits::default()).await;
-    let server = bound.with_context(|| format!("{flag}: cannot listen on {}", addresses[0]))?;
+    let listener = address.listen().await.context(flag)?;
+    let server = HttpServer::new(listener, service, Limits::default())?;
     tracing::info!(flag, address = %server.address()?, "listening");
     Ok(Arc::new(server))
 }

@@ -23,13 +23,13 @@ pub struct HttpServer<S> {
 }
 
 impl<S> HttpServer<S> {
-    /// Binds the first of `addresses` that can be bound.
+    /// A server on `listener`.
     ///
     /// # Errors
-    /// When none can.
-    pub async fn bind(addresses: &[SocketAddr], service: S, limits: Limits) -> io::Result<Self> {
+    /// As the operating system has it.
+    pub fn new(listener: TcpListener, service: S, limits: Limits) -> io::Result<Self> {
         Ok(Self {
-            listener: TcpListener::bind(addresses).await?.into_std()?,
+            listener: listener.into_std()?,
             service,
             limits,
             stop: CancellationToken::new(),
