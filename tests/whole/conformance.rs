@@ -46,7 +46,7 @@ pub trait Backend: Send + Sync {
     /// Makes an instance without any mark.
     fn unmarked(&self) -> BoxFuture<'_, anyhow::Result<ProviderId>>;
 
-    /// Makes an instance that the backend reports like this.
+    /// Makes an instance with the marks of [`Backend::installation`] that the backend reports like this.
     fn posed(&self, pose: Pose) -> BoxFuture<'_, anyhow::Result<ProviderId>>;
 
     /// Keeps the instance from going, however often it is deleted, until it is let go.
@@ -88,6 +88,8 @@ pub enum Fault {
     CutAfter(usize),
     /// Everything is taken and nothing answered.
     Silence,
+    /// The step is held up on its way, and does not end when its caller gives up.
+    Late(usize),
 }
 
 /// How an instance is, in the backend's own terms.
@@ -273,20 +275,30 @@ async fn an_instance_being_deleted_is_still_reported(backend: &dyn Backend) -> a
     let (provider, request) = ours(backend).await?;
     let id = provider.create(&request).await?.id;
     let made = backend.made(&request.name).await?;
-    backend.hold(&id).await?;
-    provider.delete(&id).await?;
-    provider.delete(&id).await.context("a second delete")?;
-    let instance = provider.get(&id).await.context("it is not gone yet")?;
-    ensure!(instance.state != InstanceState::Running, "{instance:?}");
-    ensure!(provider.list().await?.iter().any(|listed| listed.id == id));
+    let running = backend.posed(Pose::Running).await?;
+    for id in [&id, &running] {
+        backend.hold(id).await?;
+        provider.delete(id).await?;
+        provider.delete(id).await.context("a second delete")?;
+        let instance = provider.get(id).await.context("it is not gone yet")?;
+        ensure!(instance.state != InstanceState::Running, "{instance:?}");
+        let listed = provider.list().await?;
+        ensure!(
+            listed.iter().any(|listed| listed.id == *id),
+            "{id} is not listed"
+        );
+    }
     let early = expect_error(provider.create(&request).await, "its name is taken")?;
     ensure!(early.class == ErrorClass::Transient, "{early}");
     ensure!(
         made == backend.made(&request.name).await?,
         "it was replaced"
     );
-    backend.let_go(&id).await?;
-    gone(&*provider, &id).await
+    for id in [&id, &running] {
+        backend.let_go(id).await?;
+        gone(&*provider, id).await?;
+    }
+    Ok(())
 }
 
 async fn malformed_ids_are_permanent(backend: &dyn Backend) -> anyhow::Result<()> {
@@ -424,22 +436,18 @@ async fn no_call_outlives_its_deadline(backend: &dyn Backend) -> anyhow::Result<
     let request = backend.request().await?;
     let absent = backend.absent_id();
     wire.break_at(Fault::Silence);
-    let calls: [BoxFuture<'_, (Operation, Option<ErrorClass>)>; 4] = [
-        Box::pin(async { (Operation::Create, class(provider.create(&request).await)) }),
-        Box::pin(async { (Operation::Get, class(provider.get(&absent).await)) }),
-        Box::pin(async { (Operation::Delete, class(provider.delete(&absent).await)) }),
-        Box::pin(async { (Operation::List, class(provider.list().await)) }),
-    ];
-    let started = Instant::now();
-    for (operation, class) in join_all(calls.map(|call| async {
-        let ended = call.await;
-        (ended, started.elapsed())
-    }))
-    .await
-    .into_iter()
-    .map(|((operation, class), took)| ((operation, took), class))
-    {
-        let (operation, took) = operation;
+    let (create, get, delete, list) = tokio::join!(
+        timed(provider.create(&request)),
+        timed(provider.get(&absent)),
+        timed(provider.delete(&absent)),
+        timed(provider.list()),
+    );
+    for (operation, (class, took)) in [
+        (Operation::Create, create),
+        (Operation::Get, get),
+        (Operation::Delete, delete),
+        (Operation::List, list),
+    ] {
         ensure!(
             class == Some(ErrorClass::Transient),
             "{operation}: {class:?}"
@@ -467,7 +475,7 @@ async fn user_data_never_leaks(backend: &dyn Backend) -> anyhow::Result<()> {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || Tee(logged.clone()))
         .finish();
-    let seen = async {
+    let (name, seen) = async {
         let (cut, wire) = backend.wired().await?;
         let (provider, mut request) = ours(backend).await?;
         let user_data = format!("#cloud-config\npassword: {SENTINEL}\n");
@@ -500,7 +508,6 @@ async fn user_data_never_leaks(backend: &dyn Backend) -> anyhow::Result<()> {
     }
     .with_subscriber(subscriber)
     .await?;
-    let (name, seen) = seen;
     let log: Vec<u8> = log.try_iter().flatten().collect();
     let log = String::from_utf8_lossy(&log);
     ensure!(
@@ -536,8 +543,13 @@ fn every_cut(steps: usize) -> impl Iterator<Item = Fault> {
     (1..=steps).flat_map(|step| [Fault::CutBefore(step), Fault::CutAfter(step)])
 }
 
-fn class<T>(result: Result<T, ProviderError>) -> Option<ErrorClass> {
-    result.err().map(|error| error.class)
+/// How a call failed, and after how long.
+async fn timed<T>(
+    call: impl Future<Output = Result<T, ProviderError>>,
+) -> (Option<ErrorClass>, Duration) {
+    let started = Instant::now();
+    let class = call.await.err().map(|error| error.class);
+    (class, started.elapsed())
 }
 
 /// The error of a call that has to fail.
