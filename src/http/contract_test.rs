@@ -4,6 +4,7 @@ use super::{
     Auth, Limits, Settings,
     testing::{LedgerDesk, proxy, served_with},
 };
+use actors::leases::terms::Candidate;
 use std::time::Duration;
 
 #[path = "../../tests/whole/api.rs"]
@@ -13,7 +14,10 @@ mod api;
 #[ignore = "a minute of fuzzing, and schemathesis from PyPI"]
 async fn the_api_is_what_its_document_says() {
     for token in [None, Some("s3cret")] {
-        let fleet = (0..8).map(|index| proxy(&format!("p{index}"), &[("geo", "de")]));
+        let fleet = (0..8).map(|index| Candidate {
+            max_leases: 10_000,
+            ..proxy(&format!("p{index}"), &[("geo", "de")])
+        });
         let auth = Auth::new(token.map(str::to_owned), None, Duration::MAX).await;
         let auth = auth.expect("a token");
         let desk = LedgerDesk::with(fleet);

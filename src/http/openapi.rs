@@ -140,6 +140,9 @@ impl Schemas {
         // Left out it reads as a word that is none of the three, so serde takes it for optional.
         if let Some(report) = schemas.get_mut("ReportRequest") {
             report["required"] = json!(["result"]);
+            if let Some(result) = report["properties"]["result"].as_object_mut() {
+                result.remove("default");
+            }
         }
         schemas
     }
@@ -188,6 +191,11 @@ mod tests {
         assert!(open["components"]["securitySchemes"].is_null());
         let ttl = &open["components"]["schemas"]["TtlSeconds"];
         assert_eq!((&ttl["maximum"], &ttl["default"]), (&json!(60), &json!(60)));
+
+        let report = &open["components"]["schemas"]["ReportRequest"];
+        assert_eq!(report["required"], json!(["result"]));
+        assert!(report["properties"]["result"].is_object());
+        assert!(report["properties"]["result"]["default"].is_null());
 
         let secured = document(Duration::from_hours(1), true);
         assert!(secured["paths"]["/v1/leases"]["post"]["responses"]["401"].is_object());
