@@ -80,7 +80,7 @@ pub struct ProxyList<'a> {
 pub struct Granted<'a> {
     /// 26 characters of upper-case base32.
     #[serde(rename = "leaseID")]
-    lease_id: String,
+    id: String,
     /// The proxy to use.
     proxy: ProxyView<'a>,
     /// When the lease ends unless renewed: RFC 3339, UTC.
@@ -97,7 +97,7 @@ pub struct Granted<'a> {
 pub struct Lease<'a> {
     /// 26 characters of upper-case base32.
     #[serde(rename = "leaseID")]
-    lease_id: String,
+    id: String,
     /// The proxy's id, `namespace/name`.
     proxy: &'a str,
     /// The site that the lease was taken for; left out when it was for none.
@@ -115,7 +115,7 @@ impl<'a> Granted<'a> {
     #[must_use]
     pub fn new(grant: &'a Grant) -> Option<Self> {
         Some(Self {
-            lease_id: lease_id::text(grant.id),
+            id: lease_id::text(grant.id),
             proxy: ProxyView::from(grant.proxy.as_ref()?),
             expires_at: humantime::format_rfc3339_millis(grant.expires_at).to_string(),
             ttl_seconds: grant.ttl.as_secs(),
@@ -126,7 +126,7 @@ impl<'a> Granted<'a> {
 impl<'a> From<&'a Grant> for Lease<'a> {
     fn from(grant: &'a Grant) -> Self {
         Self {
-            lease_id: lease_id::text(grant.id),
+            id: lease_id::text(grant.id),
             proxy: grant.key.as_str(),
             target: grant.target.as_deref(),
             expires_at: humantime::format_rfc3339_millis(grant.expires_at).to_string(),

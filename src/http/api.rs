@@ -6,7 +6,7 @@
 use super::{
     answers::{self, Granted, Lease, ProxyList, ProxyView, json},
     auth::Auth,
-    body::{self, Acquire, Renew, Report, Ttl},
+    body::{self, Acquire, Renew, Report, ttl::Ttl},
     desk::Desk,
     lease_id,
     metrics::HttpMetrics,

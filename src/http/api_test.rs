@@ -1,11 +1,10 @@
 use crate::http::{
     Auth, Limits, Settings, Unavailable,
-    auth::AuthError,
     testing::{LedgerDesk, Served, proxy, served, served_with},
 };
 use actors::leases::terms::Candidate;
 use serde_json::json;
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 const NOBODYS: &str = "/v1/leases/AAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -19,13 +18,6 @@ fn fleet() -> LedgerDesk {
             ..proxy("c", &[])
         },
     ])
-}
-
-async fn secured(desk: LedgerDesk, token: Option<&str>, file: Option<PathBuf>) -> Served {
-    let every = Duration::from_millis(5);
-    let auth = Auth::new(token.map(str::to_owned), file, every).await;
-    let auth = auth.expect("a token");
-    served_with(desk, auth, Settings::default(), Limits::default()).await
 }
 
 #[tokio::test]
@@ -118,154 +110,159 @@ async fn proxies_are_listed_by_what_they_are() {
     );
 }
 
+/// Method, path, body; the refusal, and what its message names. `{lease}` is a live one's path.
+const REFUSALS: &[(&str, &str, &str, &str, &str)] = &[
+    (
+        "GET",
+        "/v1/proxies?healthy=1",
+        "",
+        "400 invalid_query",
+        "healthy",
+    ),
+    (
+        "GET",
+        "/v1/proxies?attr.geo=a&attr.geo=b",
+        "",
+        "400 invalid_query",
+        "attr.geo",
+    ),
+    ("GET", "/v1/proxies?zone=a", "", "400 invalid_query", "zone"),
+    (
+        "GET",
+        "/v1/proxies?attr.geo=%ff",
+        "",
+        "400 invalid_query",
+        "%ff",
+    ),
+    (
+        "GET",
+        "/v1/proxies/fleet/a?healthy=true",
+        "",
+        "400 invalid_query",
+        "",
+    ),
+    (
+        "POST",
+        "/v1/leases?attr.geo=de",
+        "",
+        "400 invalid_query",
+        "",
+    ),
+    ("GET", "/v1/proxies/fleet/x", "", "404 unknown_proxy", ""),
+    ("GET", "/v1/proxies/fleet/%ff", "", "404 unknown_proxy", ""),
+    ("GET", "/v1/proxies/fl%2Feet/a", "", "404 unknown_proxy", ""),
+    ("POST", "/v1/leases", "[]", "400 invalid_body", "object"),
+    (
+        "POST",
+        "/v1/leases",
+        r#"{"geo":"de"}"#,
+        "400 invalid_body",
+        "`geo`",
+    ),
+    (
+        "POST",
+        "/v1/leases",
+        r#"{"selector":{"geo":1}}"#,
+        "400 invalid_body",
+        "selector.geo",
+    ),
+    (
+        "POST",
+        "/v1/leases",
+        r#"{"target":"a b"}"#,
+        "400 invalid_body",
+        "target",
+    ),
+    (
+        "POST",
+        "/v1/leases",
+        r#"{"ttlSeconds":0}"#,
+        "400 invalid_ttl",
+        "ttlSeconds",
+    ),
+    (
+        "POST",
+        "/v1/leases",
+        r#"{"ttlSeconds":3601}"#,
+        "400 invalid_ttl",
+        "3600",
+    ),
+    (
+        "POST",
+        "/v1/leases",
+        r#"{"selector":{"geo":"us"}}"#,
+        "409 no_match",
+        "",
+    ),
+    (
+        "POST",
+        "{lease}/renew",
+        r#"{"ttlSeconds":"5"}"#,
+        "400 invalid_ttl",
+        "ttlSeconds",
+    ),
+    ("POST", "{lease}/renew", "{", "400 invalid_body", "JSON"),
+    ("POST", "{lease}/report", "", "400 invalid_result", "result"),
+    (
+        "POST",
+        "{lease}/report",
+        r#"{"result":"meh"}"#,
+        "400 invalid_result",
+        "result",
+    ),
+    (
+        "POST",
+        "{lease}/report",
+        r#"{"result":5}"#,
+        "400 invalid_body",
+        "result",
+    ),
+    (
+        "POST",
+        "{lease}/report",
+        r#"{"result":"ok","target":""}"#,
+        "400 invalid_body",
+        "target",
+    ),
+    (
+        "POST",
+        "{nobodys}/report",
+        r#"{"result":"ok"}"#,
+        "404 unknown_lease",
+        "",
+    ),
+    ("POST", "{nobodys}/renew", "", "404 unknown_lease", ""),
+    ("GET", "{nobodys}", "", "404 unknown_lease", ""),
+    ("GET", "/v1/leases/x", "", "404 unknown_lease", ""),
+    ("GET", "/", "", "404 not_found", ""),
+    ("GET", "/v1/lease", "", "404 not_found", ""),
+    ("GET", "/v1/leases", "", "405 method_not_allowed", "POST"),
+    (
+        "OPTIONS",
+        "/v1/proxies",
+        "",
+        "405 method_not_allowed",
+        "GET",
+    ),
+    ("PATCH", "{lease}", "", "405 method_not_allowed", "DELETE"),
+];
+
 #[tokio::test]
 async fn every_refusal_has_its_code() {
     let api = served(fleet()).await;
     let lease = api.call("POST", "/v1/leases", "").await.text("leaseID");
     let lease = format!("/v1/leases/{lease}");
-    let (renew, report) = (format!("{lease}/renew"), format!("{lease}/report"));
-    let nobodys = format!("{NOBODYS}/report");
-    let large = format!(r#"{{"target":"{}"}}"#, "a".repeat(64 * 1024));
-    let cases = [
-        (
-            "GET",
-            "/v1/proxies?healthy=1",
-            "",
-            "400 invalid_query",
-            "healthy",
-        ),
-        (
-            "GET",
-            "/v1/proxies?attr.geo=a&attr.geo=b",
-            "",
-            "400 invalid_query",
-            "attr.geo",
-        ),
-        ("GET", "/v1/proxies?zone=a", "", "400 invalid_query", "zone"),
-        (
-            "GET",
-            "/v1/proxies?attr.geo=%ff",
-            "",
-            "400 invalid_query",
-            "%ff",
-        ),
-        (
-            "GET",
-            "/v1/proxies/fleet/a?healthy=true",
-            "",
-            "400 invalid_query",
-            "",
-        ),
-        (
-            "POST",
-            "/v1/leases?attr.geo=de",
-            "",
-            "400 invalid_query",
-            "",
-        ),
-        ("GET", "/v1/proxies/fleet/x", "", "404 unknown_proxy", ""),
-        ("GET", "/v1/proxies/fleet/%ff", "", "404 unknown_proxy", ""),
-        ("GET", "/v1/proxies/fl%2Feet/a", "", "404 unknown_proxy", ""),
-        ("POST", "/v1/leases", "[]", "400 invalid_body", "object"),
-        (
-            "POST",
-            "/v1/leases",
-            r#"{"geo":"de"}"#,
-            "400 invalid_body",
-            "`geo`",
-        ),
-        (
-            "POST",
-            "/v1/leases",
-            r#"{"selector":{"geo":1}}"#,
-            "400 invalid_body",
-            "selector.geo",
-        ),
-        (
-            "POST",
-            "/v1/leases",
-            r#"{"target":"a b"}"#,
-            "400 invalid_body",
-            "target",
-        ),
-        ("POST", "/v1/leases", &large, "400 invalid_body", "65536"),
-        (
-            "POST",
-            "/v1/leases",
-            r#"{"ttlSeconds":0}"#,
-            "400 invalid_ttl",
-            "ttlSeconds",
-        ),
-        (
-            "POST",
-            "/v1/leases",
-            r#"{"ttlSeconds":3601}"#,
-            "400 invalid_ttl",
-            "3600",
-        ),
-        (
-            "POST",
-            "/v1/leases",
-            r#"{"selector":{"geo":"us"}}"#,
-            "409 no_match",
-            "",
-        ),
-        (
-            "POST",
-            &renew,
-            r#"{"ttlSeconds":"5"}"#,
-            "400 invalid_ttl",
-            "ttlSeconds",
-        ),
-        ("POST", &renew, "{", "400 invalid_body", "JSON"),
-        ("POST", &report, "", "400 invalid_result", "result"),
-        (
-            "POST",
-            &report,
-            r#"{"result":"meh"}"#,
-            "400 invalid_result",
-            "result",
-        ),
-        (
-            "POST",
-            &report,
-            r#"{"result":5}"#,
-            "400 invalid_body",
-            "result",
-        ),
-        (
-            "POST",
-            &report,
-            r#"{"result":"ok","target":""}"#,
-            "400 invalid_body",
-            "target",
-        ),
-        (
-            "POST",
-            &nobodys,
-            r#"{"result":"ok"}"#,
-            "404 unknown_lease",
-            "",
-        ),
-        ("GET", NOBODYS, "", "404 unknown_lease", ""),
-        ("GET", "/v1/leases/x", "", "404 unknown_lease", ""),
-        ("GET", "/", "", "404 not_found", ""),
-        ("GET", "/v1/lease", "", "404 not_found", ""),
-        ("GET", "/v1/leases", "", "405 method_not_allowed", "POST"),
-        (
-            "OPTIONS",
-            "/v1/proxies",
-            "",
-            "405 method_not_allowed",
-            "GET",
-        ),
-        ("PATCH", &lease, "", "405 method_not_allowed", "DELETE"),
-    ];
-    for (method, path, body, refusal, named) in cases {
-        let answer = api.call(method, path, body).await;
-        assert_eq!(answer.refusal(), refusal, "{method} {path} {body:.40}");
+    for (method, path, body, refusal, named) in REFUSALS {
+        let path = path
+            .replace("{lease}", &lease)
+            .replace("{nobodys}", NOBODYS);
+        let answer = api.call(method, &path, body).await;
+        assert_eq!(answer.refusal(), *refusal, "{method} {path} {body:.40}");
         assert!(answer.text("message").contains(named), "{answer:?}");
     }
+    let large = format!(r#"{{"target":"{}"}}"#, "a".repeat(64 * 1024));
+    let refused = api.call("POST", "/v1/leases", &large).await;
+    assert_eq!(refused.refusal(), "400 invalid_body");
     let released = api.call("DELETE", "/v1/leases/x?y", "{}").await;
     assert_eq!(released.status, 204, "always");
     let refused = api.call("PUT", &lease, "").await;
@@ -342,81 +339,6 @@ async fn a_chunked_body_is_limited_like_the_rest() {
     assert_eq!(large.refusal(), "400 invalid_body");
     let fitting = chunked(vec![vec![b' '; 16 * 1024]; 4]).await;
     assert_eq!(fitting.status, 201);
-}
-
-#[tokio::test]
-async fn a_token_is_asked_for_everywhere_but_at_healthz() {
-    let api = secured(fleet(), Some("s3cret\n"), None).await;
-    for (path, method) in [
-        ("/v1/proxies", "GET"),
-        ("/openapi.json", "GET"),
-        ("/nothing", "GET"),
-        ("/v1/leases", "PUT"),
-    ] {
-        for header in [
-            None,
-            Some(""),
-            Some("s3cret"),
-            Some("Basic s3cret"),
-            Some("Bearer"),
-            Some("Bearer "),
-            Some("Bearer s3cre"),
-            Some("Bearer s3crets"),
-            Some("Bearers3cret"),
-        ] {
-            let mut request = api.request(method, path);
-            if let Some(header) = header {
-                request = request.header("Authorization", header);
-            }
-            let answer = Served::send(request).await;
-            assert_eq!(answer.refusal(), "401 unauthorized", "{path} {header:?}");
-            assert_eq!(answer.header("www-authenticate"), "Bearer");
-        }
-    }
-    assert_eq!(api.get("/healthz").await.status, 200);
-    for header in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret"] {
-        let request = api
-            .request("GET", "/v1/proxies")
-            .header("Authorization", header);
-        assert_eq!(Served::send(request).await.status, 200, "{header}");
-    }
-}
-
-#[tokio::test]
-async fn a_token_file_is_read_again_when_it_changes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("token");
-    let api = secured(fleet(), None, Some(path.clone())).await;
-    let with = async |token: &str| {
-        let request = api.request("GET", "/v1/proxies").bearer_auth(token);
-        Served::send(request).await.status
-    };
-    let until = async |token: &str, status: u16| {
-        while with(token).await != status {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert_eq!(with("").await, 401, "no file yet");
-    std::fs::write(&path, "one\n").expect("writes");
-    until("one", 200).await;
-    // As the kubelet swaps a Secret's volume: the same length, and maybe the same second.
-    let fresh = folder.path().join("fresh");
-    std::fs::write(&fresh, "two\n").expect("writes");
-    std::fs::rename(&fresh, &path).expect("renames");
-    until("two", 200).await;
-    assert_eq!(with("one").await, 401);
-    std::fs::write(&path, " \n").expect("writes");
-    until("two", 401).await;
-    assert_eq!(with("").await, 401, "an empty file is no empty token");
-}
-
-#[tokio::test]
-async fn a_token_is_set_in_one_place_and_to_something() {
-    let no_time = Duration::MAX;
-    let empty = Auth::new(Some(" ".into()), None, no_time).await;
-    assert!(matches!(empty, Err(AuthError::EmptyToken)));
-    let two = Auth::new(Some("a".into()), Some("/b".into()), no_time).await;
-    assert!(matches!(two, Err(AuthError::TwoSources)));
 }
 
 #[tokio::test]

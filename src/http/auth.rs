@@ -178,3 +178,7 @@ impl TokenFile {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "auth_test.rs"]
+mod tests;

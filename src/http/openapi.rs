@@ -1,16 +1,17 @@
-//! The OpenAPI 3.1 document: paths from the table of routes, schemas from the types.
+//! The `OpenAPI` 3.1 document: paths from the table of routes, schemas from the types.
+
+mod operations;
+pub mod words;
 
 use super::{
-    answers::{Granted, Lease, ProxyList, ProxyView},
-    body::{Acquire, DEFAULT_TTL, Renew, Report},
-    lease_id,
-    query::ATTRIBUTE,
-    refusal::{ErrorBody, NoMatchBody},
+    body::ttl::DEFAULT_TTL,
+    refusal::ErrorBody,
     routes::{Endpoint, TABLE},
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use operations::operation;
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 /// The grammar of attribute keys, as [`crds::is_attribute_key`] checks it.
 const ATTRIBUTE_KEY: &str = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
@@ -52,134 +53,6 @@ pub fn document(max_ttl: Duration, secured: bool) -> Value {
         "paths": paths,
         "components": components,
     })
-}
-
-fn operation(endpoint: Endpoint, schemas: &mut Schemas) -> Value {
-    match endpoint {
-        Endpoint::Healthz => json!({
-            "operationId": "healthz",
-            "summary": "Says that the server serves",
-            "responses": { "200": {
-                "description": "Always, without a token too",
-                "content": { "text/plain": { "schema": { "type": "string", "const": "ok" } } },
-            } },
-        }),
-        Endpoint::OpenApi => json!({
-            "operationId": "describe",
-            "summary": "This document",
-            "responses": {
-                "200": {
-                    "description": "The document",
-                    "content": { "application/json": { "schema": { "type": "object" } } },
-                },
-                "400": schemas.refusal("`invalid_query`", &json!({})),
-            },
-        }),
-        Endpoint::ListProxies => json!({
-            "operationId": "listProxies",
-            "summary": "Lists proxies, sorted by id",
-            "description": "Proxies that are going away or being replaced are left out.",
-            "parameters": [
-                {
-                    "name": "healthy", "in": "query", "schema": { "type": "boolean" },
-                    "description": "Only the healthy, or only the others",
-                },
-                {
-                    "name": "attributes", "in": "query", "style": "form", "explode": true,
-                    "description": "`attr.<key>=<value>`, any number of times with different keys: only proxies that have all of these attributes",
-                    "schema": {
-                        "type": "object",
-                        "propertyNames": { "pattern": format!("^{}{ATTRIBUTE_KEY}$", ATTRIBUTE.replace('.', r"\.")) },
-                        "additionalProperties": { "type": "string" },
-                    },
-                },
-            ],
-            "responses": schemas.responses::<ProxyList>("200", "The proxies that match, maybe none", &[
-                ("400", "`invalid_query`: an unknown, repeated or malformed parameter"),
-            ]),
-        }),
-        Endpoint::GetProxy => json!({
-            "operationId": "getProxy",
-            "summary": "Shows one proxy",
-            "parameters": [path("namespace"), path("name")],
-            "responses": schemas.responses::<ProxyView>("200", "The proxy", &[
-                ("400", "`invalid_query`"),
-                ("404", "`unknown_proxy`: none has this id, or it is going away"),
-            ]),
-        }),
-        Endpoint::Acquire => {
-            let mut responses = schemas.responses::<Granted>(
-                "201",
-                "The lease, and the proxy to use",
-                &[(
-                    "400",
-                    "`invalid_body` (also an `Idempotency-Key` used before with another body), `invalid_ttl`, `invalid_query`",
-                )],
-            );
-            responses["409"] = json!({
-                "description": "`no_match`: no proxy fits now",
-                "content": { "application/json": { "schema": schemas.answer::<NoMatchBody>() } },
-            });
-            json!({
-                "operationId": "acquire",
-                "summary": "Leases a proxy",
-                "description": "The proxy that fits and has the fewest active leases; of those the quickest.",
-                "parameters": [{
-                    "name": "Idempotency-Key", "in": "header",
-                    "description": "Sent again with the same body while the lease lives, it gets the same lease again",
-                    "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]+$" },
-                }],
-                "requestBody": schemas.body::<Acquire>(false),
-                "responses": responses,
-            })
-        }
-        Endpoint::GetLease => json!({
-            "operationId": "getLease",
-            "summary": "Shows a live lease",
-            "parameters": [lease_parameter()],
-            "responses": schemas.responses::<Lease>("200", "The lease", &[
-                ("400", "`invalid_query`"),
-                ("404", "`unknown_lease`"),
-            ]),
-        }),
-        Endpoint::Renew => json!({
-            "operationId": "renew",
-            "summary": "Prolongs a live lease",
-            "parameters": [lease_parameter()],
-            "requestBody": schemas.body::<Renew>(false),
-            "responses": schemas.responses::<Lease>("200", "The lease with its new end", &[
-                ("400", "`invalid_body`, `invalid_ttl`, `invalid_query`"),
-                ("404", "`unknown_lease`: also an expired or released one"),
-            ]),
-        }),
-        Endpoint::Release => json!({
-            "operationId": "release",
-            "summary": "Ends a lease",
-            "parameters": [path("id")],
-            "responses": schemas.empty("The lease is ended, or there was none", &[]),
-        }),
-        Endpoint::Report => json!({
-            "operationId": "report",
-            "summary": "Says what the client found",
-            "description": "`rate_limited` and `banned` let the proxy cool down for the target; without a target, for everybody. A lease can be reported on for one cooldown after its end.",
-            "parameters": [lease_parameter()],
-            "requestBody": schemas.body::<Report>(true),
-            "responses": schemas.empty("Noted", &[
-                ("400", "`invalid_body`, `invalid_result`, `invalid_query`"),
-                ("404", "`unknown_lease`: also one that ended too long ago"),
-            ]),
-        }),
-    }
-}
-
-fn path(name: &str) -> Value {
-    json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
-}
-
-fn lease_parameter() -> Value {
-    let mut parameter = path("id");
-    parameter["schema"]["pattern"] = lease_id::PATTERN.into();
-    parameter
 }
 
 fn header(description: &str) -> Value {
@@ -267,57 +140,11 @@ impl Schemas {
         // Left out it reads as a word that is none of the three, so serde takes it for optional.
         if let Some(report) = schemas.get_mut("ReportRequest") {
             report["required"] = json!(["result"]);
+            if let Some(result) = report["properties"]["result"].as_object_mut() {
+                result.remove("default");
+            }
         }
         schemas
-    }
-}
-
-/// The schema of an attribute selector.
-pub struct Selector;
-/// The schema of a lifetime; its bounds are filled in by [`document`].
-pub struct TtlSeconds;
-/// The schema of a target.
-pub struct HostName;
-/// The schema of a report's result.
-pub struct ResultWord;
-
-impl JsonSchema for Selector {
-    fn schema_name() -> Cow<'static, str> {
-        "Selector".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "propertyNames": { "pattern": format!("^{ATTRIBUTE_KEY}$") },
-            "additionalProperties": { "type": "string" },
-        })
-    }
-}
-
-impl JsonSchema for TtlSeconds {
-    fn schema_name() -> Cow<'static, str> {
-        "TtlSeconds".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1 })
-    }
-}
-
-impl JsonSchema for HostName {
-    fn schema_name() -> Cow<'static, str> {
-        "HostName".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "idn-hostname" })
-    }
-}
-
-impl JsonSchema for ResultWord {
-    fn schema_name() -> Cow<'static, str> {
-        "Result".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": ["ok", "rate_limited", "banned"] })
     }
 }
 
@@ -364,6 +191,11 @@ mod tests {
         assert!(open["components"]["securitySchemes"].is_null());
         let ttl = &open["components"]["schemas"]["TtlSeconds"];
         assert_eq!((&ttl["maximum"], &ttl["default"]), (&json!(60), &json!(60)));
+
+        let report = &open["components"]["schemas"]["ReportRequest"];
+        assert_eq!(report["required"], json!(["result"]));
+        assert!(report["properties"]["result"].is_object());
+        assert!(report["properties"]["result"]["default"].is_null());
 
         let secured = document(Duration::from_hours(1), true);
         assert!(secured["paths"]["/v1/leases"]["post"]["responses"]["401"].is_object());

@@ -44,11 +44,28 @@ pub enum Refusal {
     Internal,
 }
 
+/// Every code there is, but for `no_match`, whose answer says more.
+const CODES: [&str; 12] = [
+    "internal",
+    "invalid_body",
+    "invalid_query",
+    "invalid_result",
+    "invalid_ttl",
+    "method_not_allowed",
+    "not_found",
+    "not_leader",
+    "overloaded",
+    "unauthorized",
+    "unknown_lease",
+    "unknown_proxy",
+];
+
 /// The body of every answer that is no success.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
 pub struct ErrorBody<'a> {
     /// A stable word for programs.
+    #[schemars(extend("enum" = CODES))]
     pub error: &'a str,
     /// An explanation for people.
     pub message: &'a str,
@@ -60,6 +77,7 @@ pub struct ErrorBody<'a> {
 #[schemars(rename = "NoMatch")]
 pub struct NoMatchBody<'a> {
     /// A stable word for programs.
+    #[schemars(extend("const" = "no_match"))]
     pub error: &'a str,
     /// An explanation for people.
     pub message: &'a str,

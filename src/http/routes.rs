@@ -1,4 +1,4 @@
-//! The one table of routes: the router, the metrics' labels and the OpenAPI document read it.
+//! The one table of routes: the router, the metrics' labels and the `OpenAPI` document read it.
 
 use warp::http::Method;
 

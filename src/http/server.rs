@@ -11,6 +11,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
+use socket2::SockRef;
 use std::{convert::Infallible, future::Future, time::Duration};
 use tokio::{net::TcpListener, task::JoinSet, time};
 
@@ -24,20 +25,20 @@ pub struct Limits {
     /// From the end of one request (or the connection's begin) to the end of the next one's header,
     /// so an idle connection lives this long too.
     pub header: Duration,
-    /// From a request's header to the end of its body.
-    pub body: Duration,
+    /// How long a client may take nothing of an answer that is being sent.
+    pub stalled: Duration,
     /// From the begin of the shutdown until connections still open are cut.
     pub drain: Duration,
 }
 
 impl Default for Limits {
-    /// 2 048 connections at up to 16 KiB of header and 64 KiB of body each are 160 MiB at the very
-    /// worst and some 20 MiB when idle.
+    /// 2 048 connections with up to 16 KiB of header and 64 KiB of body each are 160 MiB at the very
+    /// worst, and some 20 MiB when idle.
     fn default() -> Self {
         Self {
             connections: 2048,
             header: Duration::from_secs(10),
-            body: Duration::from_secs(10),
+            stalled: Duration::from_secs(10),
             drain: Duration::from_secs(8),
         }
     }
@@ -76,7 +77,9 @@ pub async fn serve<S, B>(
             accepted = listener.accept(), if connections.len() < limits.connections => {
                 match accepted {
                     Ok((stream, _)) => {
-                        stream.set_nodelay(true).ok();
+                        let socket = SockRef::from(&stream);
+                        socket.set_tcp_nodelay(true).ok();
+                        socket.set_tcp_user_timeout(Some(limits.stalled)).ok();
                         let connection = http.serve_connection(TokioIo::new(stream), service.clone());
                         connections.spawn(graceful.watch(connection));
                     }

@@ -163,3 +163,27 @@ async fn a_shutdown_has_a_deadline() {
         "the connection was cut"
     );
 }
+
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_cut() {
+    // Far more than the kernel's buffers hold.
+    let attributes = ["a".repeat(60), "b".repeat(60)].map(|key| (key, "v".repeat(4000)));
+    let attributes = attributes
+        .each_ref()
+        .map(|(key, value)| (key.as_str(), value.as_str()));
+    let fleet = (0..2_000).map(|index| proxy(&format!("p{index}"), &attributes));
+    let limits = Limits {
+        connections: 1,
+        stalled: SHORT,
+        ..Limits::default()
+    };
+    let api = impatient(LedgerDesk::with(fleet), limits).await;
+    let mut stalled = TcpStream::connect(api.address).await.expect("connects");
+    let ask = b"GET /v1/proxies HTTP/1.1\r\nHost: a\r\n\r\n";
+    stalled.write_all(ask).await.expect("writes");
+    stalled.readable().await.expect("an answer begins");
+    let next = tokio::time::timeout(Duration::from_secs(8), api.get("/healthz")).await;
+    let next = next.expect("the one connection is free again");
+    assert_eq!(next.status, 200);
+    drop(stalled);
+}

@@ -76,15 +76,13 @@ impl LedgerDesk {
     async fn on<T>(&self, call: impl FnOnce(&mut Ledger) -> T) -> Result<T, Unavailable> {
         self.came.add_permits(1);
         let _pass = self.gate.acquire().await;
-        match self.down {
-            Some(why) => Err(why),
-            None => {
-                let mut ledger = self.ledger.lock().expect("not poisoned");
-                let answer = call(&mut ledger);
-                ledger.take_entries();
-                Ok(answer)
-            }
+        if let Some(why) = self.down {
+            return Err(why);
         }
+        let mut ledger = self.ledger.lock().expect("not poisoned");
+        let answer = call(&mut ledger);
+        ledger.take_entries();
+        Ok(answer)
     }
 }
 

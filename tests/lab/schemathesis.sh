@@ -36,6 +36,8 @@ cd "$work"
         echo 'Authorization = "Bearer ${DISCOVERY_TOKEN}"'
     fi
 } >schemathesis.toml
+# One worker: with two, CPython 3.11 now and then fails inside the generator ("AST constructor recursion
+# depth mismatch"), which is no failure of the API.
 "$home/venv/bin/st" --no-color --config-file schemathesis.toml run "$base/openapi.json" \
-    --checks all --phases examples,coverage,fuzzing,stateful --mode all --workers 2 \
+    --checks all --phases examples,coverage,fuzzing,stateful --mode all --workers 1 \
     --max-time "$seconds" --request-timeout 10 --suppress-health-check filter_too_much --continue-on-failure ${SEED:+--seed $SEED}
