@@ -8,7 +8,7 @@ use crate::leases::{
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// So many ended leases are kept, about 100 bytes each. A fleet that ends more within a report window (over a thousand
@@ -24,8 +24,10 @@ pub(super) struct Lease {
     pub scope: Scope,
     /// As asked for.
     pub ttl: Duration,
-    /// When it ends.
-    pub ends: Deadline,
+    /// When it ends, on the monotonic clock.
+    pub ends: Duration,
+    /// When it ends, as the client was told.
+    pub expires_at: SystemTime,
     /// The request that must not be granted twice.
     pub idempotency: Option<Arc<Idempotency>>,
 }
@@ -56,7 +58,7 @@ impl Book {
         if let Some(idempotency) = &lease.idempotency {
             self.keys.insert(idempotency.key.clone(), id);
         }
-        self.ends.insert((lease.ends.mono, id));
+        self.ends.insert((lease.ends, id));
         self.live.insert(id, lease);
     }
 
@@ -79,16 +81,16 @@ impl Book {
     /// Gives a live lease another end.
     pub fn renew(&mut self, id: LeaseId, ttl: Duration, ends: Deadline) -> Option<&Lease> {
         let lease = self.live.get_mut(&id)?;
-        self.ends.remove(&(lease.ends.mono, id));
+        self.ends.remove(&(lease.ends, id));
         self.ends.insert((ends.mono, id));
-        (lease.ttl, lease.ends) = (ttl, ends);
+        (lease.ttl, lease.ends, lease.expires_at) = (ttl, ends.mono, ends.wall);
         Some(lease)
     }
 
     /// A live lease lives no more.
     pub fn close(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.live.remove(&id)?;
-        self.ends.remove(&(lease.ends.mono, id));
+        self.ends.remove(&(lease.ends, id));
         if let Some(idempotency) = &lease.idempotency {
             self.keys.remove(&idempotency.key);
         }

@@ -22,7 +22,7 @@ pub(super) type SlotId = u32;
 #[derive(Debug)]
 pub(super) struct Slot {
     /// Who it is, present or not.
-    pub holder: Holder,
+    pub holder: Arc<Holder>,
     /// What the fleet says; `None` while it is not there: not yet after a restart, or no more.
     pub candidate: Option<Arc<Candidate>>,
     /// Live leases.
@@ -55,7 +55,7 @@ pub(super) struct Seat {
 }
 
 impl Slot {
-    fn new(holder: Holder) -> Self {
+    fn new(holder: Arc<Holder>) -> Self {
         Self {
             holder,
             candidate: None,
@@ -97,7 +97,7 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     numbers: Numbers,
-    ids: HashMap<Holder, SlotId>,
+    ids: HashMap<Arc<Holder>, SlotId>,
 }
 
 impl Slots {
@@ -107,12 +107,13 @@ impl Slots {
             return id;
         }
         let id = self.numbers.take();
+        let holder = Arc::new(holder.clone());
         let slot = Slot::new(holder.clone());
         match self.slots.get_mut(id as usize) {
             Some(vacant) => *vacant = slot,
             None => self.slots.push(slot),
         }
-        self.ids.insert(holder.clone(), id);
+        self.ids.insert(holder, id);
         id
     }
 
