@@ -1,0 +1,182 @@
+//! Addresses: how one actor reaches another, whatever restarts in between.
+
+use super::meter::{Meter, Ticket};
+use arc_swap::ArcSwapOption;
+use ractor::{ActorRef, RpcReplyPort};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// What can be sent. Derive `strum::IntoStaticStr` on the enum: the variant's name is the metric label.
+pub trait Message: Send + 'static {
+    /// The variant, in the words of the enum.
+    fn name(&self) -> &'static str;
+}
+
+impl<M> Message for M
+where
+    M: Send + 'static,
+    for<'a> &'a M: Into<&'static str>,
+{
+    fn name(&self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Where an answer goes. Dropping it unused is an error at the asker, not a hang.
+pub type Reply<R> = RpcReplyPort<R>;
+
+/// What travels through a mailbox.
+pub(super) enum Envelope<M> {
+    /// A message and the ticket that counts it.
+    Letter(M, Ticket),
+    /// A child's pause is over; sent by the host to itself.
+    Respawn(super::children::ChildId),
+    /// A child died before it was linked; sent by the host to itself.
+    Stillborn(super::children::ChildId, String),
+}
+
+/// Nobody is at this address right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the actor is down")]
+pub struct Down;
+
+/// Why a question was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// Nobody is at this address right now.
+    #[error("the actor is down")]
+    Down,
+    /// The actor ended, or dropped the question, before it answered.
+    #[error("the actor dropped the question")]
+    Dropped,
+    /// No answer within the deadline.
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+}
+
+/// The address of a supervised actor. It stays the same when the actor is restarted; while the actor
+/// is down, what is sent is refused, never queued for the successor.
+pub struct Addr<M>(Arc<Slot<M>>);
+
+struct Slot<M> {
+    current: ArcSwapOption<ActorRef<Envelope<M>>>,
+    meter: Arc<Meter>,
+}
+
+impl<M> Clone for Addr<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<M> fmt::Debug for Addr<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Addr")
+    }
+}
+
+impl<M> Default for Addr<M> {
+    fn default() -> Self {
+        Self(Arc::new(Slot {
+            current: ArcSwapOption::empty(),
+            meter: Arc::default(),
+        }))
+    }
+}
+
+impl<M: Message> Addr<M> {
+    /// Sends without waiting.
+    ///
+    /// # Errors
+    /// [`Down`], and the message is gone.
+    pub fn tell(&self, message: M) -> Result<(), Down> {
+        let current = self.0.current.load();
+        let actor = current.as_ref().ok_or(Down)?;
+        let ticket = Ticket::new(Arc::clone(&self.0.meter));
+        actor
+            .cast(Envelope::Letter(message, ticket))
+            .map_err(|_| Down)
+    }
+
+    /// Sends what does not matter to an actor that is down, since it asks anew when it starts.
+    pub fn hint(&self, message: M) {
+        // Whoever restarts rebuilds from the truth, so a lost hint is not a lost fact.
+        self.tell(message).ok();
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// [`AskError`]; the work that was asked for may still be done.
+    pub async fn ask<R: Send + 'static>(
+        &self,
+        deadline: Duration,
+        question: impl FnOnce(Reply<R>) -> M,
+    ) -> Result<R, AskError> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        self.tell(question(answer.into()))
+            .map_err(|Down| AskError::Down)?;
+        match tokio::time::timeout(deadline, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(AskError::Dropped),
+            Err(_) => Err(AskError::Late(deadline)),
+        }
+    }
+
+    /// Puts an envelope of the host's own into the mailbox.
+    pub(super) fn post(&self, envelope: Envelope<M>) {
+        if let Some(actor) = &*self.0.current.load() {
+            // An actor that has ended needs no word from itself.
+            actor.cast(envelope).ok();
+        }
+    }
+
+    pub(super) fn bind(&self, actor: ActorRef<Envelope<M>>) {
+        self.0.current.store(Some(Arc::new(actor)));
+    }
+
+    pub(super) fn meter(&self) -> &Arc<Meter> {
+        &self.0.meter
+    }
+}
+
+/// An address with an inbox behind it instead of an actor, so that a test sees what is sent.
+#[cfg(test)]
+pub(crate) mod probe {
+    use super::*;
+    use ractor::{Actor, ActorProcessingErr};
+    use tokio::sync::mpsc;
+
+    struct Inbox<M>(mpsc::UnboundedSender<M>);
+
+    impl<M: Message> Actor for Inbox<M> {
+        type Msg = Envelope<M>;
+        type State = ();
+        type Arguments = ();
+        async fn pre_start(
+            &self,
+            _: ActorRef<Self::Msg>,
+            (): (),
+        ) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+        async fn handle(
+            &self,
+            _: ActorRef<Self::Msg>,
+            envelope: Self::Msg,
+            (): &mut (),
+        ) -> Result<(), ActorProcessingErr> {
+            if let Envelope::Letter(message, _) = envelope {
+                self.0.send(message).ok();
+            }
+            Ok(())
+        }
+    }
+
+    pub(crate) async fn inbox<M: Message + Sync>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
+        let (tx, rx) = mpsc::unbounded_channel();
+        let (actor, _) = Actor::spawn(None, Inbox(tx), ()).await.expect("spawns");
+        let addr = Addr::default();
+        addr.bind(actor);
+        (addr, rx)
+    }
+}
