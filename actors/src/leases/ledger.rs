@@ -25,6 +25,8 @@ mod queue;
 mod ranks;
 mod restore;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use self::{
     book::{Book, Ended, Lease},

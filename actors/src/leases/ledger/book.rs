@@ -146,3 +146,23 @@ impl Book {
             && self.forget.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_ended_leases_the_first_is_forgotten() {
+        let mut book = Book::default();
+        let ended = Ended {
+            slot: 0,
+            scope: Scope::EVERYBODY,
+        };
+        for n in 0..=ENDED_AT_MOST as u128 {
+            book.keep(LeaseId(n), ended, Duration::from_secs(1));
+        }
+        let forgotten = book.forget(Duration::ZERO).map(|(id, _)| id);
+        assert_eq!(forgotten, Some(LeaseId(0)));
+        assert!(book.forget(Duration::ZERO).is_none());
+    }
+}

@@ -71,11 +71,15 @@ impl Slot {
         }
     }
 
+    /// What a choice rests on: health, slots, latency.
+    pub fn facts(candidate: &Candidate) -> (bool, u32, u64) {
+        let latency = candidate.latency_millis.map_or(u64::MAX, u64::from);
+        (candidate.healthy, candidate.max_leases, latency)
+    }
+
     /// Takes over what the fleet says now.
     pub fn set(&mut self, candidate: Arc<Candidate>) {
-        self.max = candidate.max_leases;
-        self.latency = candidate.latency_millis.map_or(u64::MAX, u64::from);
-        self.healthy = candidate.healthy;
+        (self.healthy, self.max, self.latency) = Self::facts(&candidate);
         self.candidate = Some(candidate);
     }
 
@@ -95,7 +99,7 @@ impl Slot {
 /// All slots.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    all: Vec<Slot>,
     numbers: Numbers,
     ids: HashMap<Arc<Holder>, SlotId>,
 }
@@ -109,9 +113,9 @@ impl Slots {
         let id = self.numbers.take();
         let holder = Arc::new(holder.clone());
         let slot = Slot::new(holder.clone());
-        match self.slots.get_mut(id as usize) {
+        match self.all.get_mut(id as usize) {
             Some(vacant) => *vacant = slot,
-            None => self.slots.push(slot),
+            None => self.all.push(slot),
         }
         self.ids.insert(holder, id);
         id
@@ -119,7 +123,7 @@ impl Slots {
 
     /// Gives the slot up if nothing speaks of it any more.
     pub fn free_if_unused(&mut self, id: SlotId) {
-        if self[id].unused() && self.ids.remove(&self.slots[id as usize].holder).is_some() {
+        if self[id].unused() && self.ids.remove(&self.all[id as usize].holder).is_some() {
             let slot = &mut self[id];
             (slot.pairs, slot.seats) = (Box::default(), Vec::new());
             self.numbers.give_back(id);
@@ -129,7 +133,7 @@ impl Slots {
     /// All present proxies.
     pub fn present(&mut self) -> impl Iterator<Item = (SlotId, &mut Slot)> {
         (0..)
-            .zip(&mut self.slots)
+            .zip(&mut self.all)
             .filter(|(_, slot)| slot.candidate.is_some())
     }
 
@@ -142,12 +146,12 @@ impl Slots {
 impl Index<SlotId> for Slots {
     type Output = Slot;
     fn index(&self, id: SlotId) -> &Slot {
-        &self.slots[id as usize]
+        &self.all[id as usize]
     }
 }
 
 impl IndexMut<SlotId> for Slots {
     fn index_mut(&mut self, id: SlotId) -> &mut Slot {
-        &mut self.slots[id as usize]
+        &mut self.all[id as usize]
     }
 }
