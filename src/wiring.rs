@@ -4,9 +4,9 @@
 //! providers file, the cluster, the addresses. After that only the actor tree decides.
 
 use crate::{
-    cli::{Exit, options::RunOptions, token::TokenSource},
+    cli::{Exit, options::RunOptions},
     config::{self, ProvidersConfig, Settings},
-    http::{self, Auth, BindAddress, Limits, ledger_desk::LedgerDesk, listener::HttpServer, ops},
+    http::{self, Auth, Limits, ledger_desk::LedgerDesk, listener::HttpServer, ops},
     kube::{
         cluster::{self, Reached},
         events::KubeEvents,
@@ -37,6 +37,7 @@ use anyhow::Context;
 use prometheus::Registry;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
+    net::TcpListener,
     runtime::Handle,
     signal::unix::{SignalKind, signal},
     sync::{Semaphore, watch},
@@ -54,6 +55,7 @@ const REREAD: Duration = Duration::from_secs(1);
 pub async fn run(options: RunOptions) -> anyhow::Result<Exit> {
     let providers = config::load(&options.providers_config)?;
     let probe = NetProbe::new(options.probe_ca_file.as_deref())?;
+    let listeners = Listeners::bind(&options).await?;
     let reached = cluster::reach(options.proxy_namespace.as_deref()).await?;
     let installation = match &options.installation_id {
         Some(id) => id.clone(),
@@ -63,7 +65,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<Exit> {
     let mut interrupt = signal(SignalKind::interrupt())?;
 
     let providers = set_of(providers, &reached, &options, &installation);
-    let mut running = start(options, reached, providers, probe, installation).await?;
+    let mut running = start(options, listeners, reached, providers, probe, installation).await?;
     let ended = tokio::select! {
         ended = running.ended() => ended,
         _ = terminate.recv() => stop(&mut running, "SIGTERM").await,
@@ -119,6 +121,7 @@ fn set_of(
 /// Binds the addresses and starts the tree.
 async fn start(
     options: RunOptions,
+    listeners: Listeners,
     reached: Reached,
     providers: ProviderSet,
     probe: NetProbe,
@@ -173,7 +176,7 @@ async fn start(
         directory: system.directory(),
         runtime: Handle::current(),
     };
-    let servers = serve(&options, &registry, gauges, &leases, &fleet).await?;
+    let servers = serve(&options, listeners, &registry, gauges, &leases, &fleet).await?;
     tracing::info!(
         version = telemetry::VERSION,
         commit = telemetry::COMMIT,
@@ -215,71 +218,78 @@ async fn start(
     Ok(system.run(&Addr::default(), root).await?)
 }
 
-/// The lease API, metrics and health, bound and ready to be served.
+/// Where the servers listen.
+struct Listeners {
+    api: TcpListener,
+    metrics: TcpListener,
+    health: TcpListener,
+}
+
+impl Listeners {
+    async fn bind(options: &RunOptions) -> anyhow::Result<Self> {
+        Ok(Self {
+            api: options
+                .discovery_addr
+                .listen()
+                .await
+                .context("--discovery-addr")?,
+            metrics: options
+                .metrics_bind_address
+                .listen()
+                .await
+                .context("--metrics-bind-address")?,
+            health: options
+                .health_probe_bind_address
+                .listen()
+                .await
+                .context("--health-probe-bind-address")?,
+        })
+    }
+}
+
+/// The servers: the lease API, metrics and health.
 async fn serve(
     options: &RunOptions,
+    listeners: Listeners,
     registry: &Registry,
     gauges: Gauges,
     leases: &Addr<actors::leases::LeasesMsg>,
     fleet: &Addr<FleetMsg>,
 ) -> anyhow::Result<Vec<ChildSpec>> {
-    let (token, file) = match options.discovery_token.clone() {
-        Some(TokenSource::Value(token)) => (Some(token), None),
-        Some(TokenSource::File(path)) => (None, Some(path)),
-        None => (None, None),
-    };
+    let (token, file) = options.token_or_file();
     let auth = Auth::new(token, file, REREAD).await?;
     let settings = http::Settings {
         max_ttl: options.terms.max_ttl,
         ..http::Settings::default()
     };
     let api = http::Api::new(LedgerDesk(leases.clone()), auth, registry, settings)?;
-    let api = bind("--discovery-addr", options.discovery_addr, api.service()).await?;
-
     let registry = registry.clone();
     let gather = move || {
         let mut families = registry.gather();
         families.extend(gauges.read().unwrap_or_default());
         families
     };
-    let scrape = bind(
-        "--metrics-bind-address",
-        options.metrics_bind_address,
-        ops::metrics(gather),
-    )
-    .await?;
     let probes = ops::probes(alive(fleet.clone()), ready(fleet.clone()));
-    let probes = bind(
-        "--health-probe-bind-address",
-        options.health_probe_bind_address,
-        probes,
-    )
-    .await?;
     Ok(vec![
-        child_at::<ServerActor<server::Ops>>("ops/metrics", Addr::default(), move || {
-            ServerActor::new(Arc::clone(&scrape))
-        }),
-        child_at::<ServerActor<server::Ops>>("ops/health", Addr::default(), move || {
-            ServerActor::new(Arc::clone(&probes))
-        }),
-        child_at::<ServerActor<server::Api>>("api", Addr::default(), move || {
-            ServerActor::new(Arc::clone(&api))
-        }),
+        server::<server::Ops, _>("ops/metrics", listeners.metrics, ops::metrics(gather))?,
+        server::<server::Ops, _>("ops/health", listeners.health, probes)?,
+        server::<server::Api, _>("api", listeners.api, api.service())?,
     ])
 }
 
-async fn bind<S>(
-    flag: &'static str,
-    address: BindAddress,
+fn server<P: server::Purpose, S>(
+    path: &str,
+    listener: TcpListener,
     service: S,
-) -> anyhow::Result<Arc<dyn Serve>>
+) -> anyhow::Result<ChildSpec>
 where
     HttpServer<S>: Serve,
 {
-    let listener = address.listen().await.context(flag)?;
-    let server = HttpServer::new(listener, service, Limits::default())?;
-    tracing::info!(flag, address = %server.address()?, "listening");
-    Ok(Arc::new(server))
+    tracing::info!(server = path, address = %listener.local_addr()?, "listening");
+    let server = Arc::new(HttpServer::new(listener, service, Limits::default())?);
+    Ok(ChildSpec::new(path, Addr::default(), move || {
+        ServerActor::<P>::new(Arc::clone(&server) as Arc<dyn Serve>)
+    }))
 }
 
 /// The tree is alive when the fleet, which most of it hangs on, answers at all.
@@ -310,13 +320,5 @@ fn ready(fleet: Addr<FleetMsg>) -> ops::Check {
 }
 
 fn child<A: Actor>(addr: Addr<A::Msg>, make: impl Fn() -> A + Send + 'static) -> ChildSpec {
-    child_at(A::KIND, addr, make)
-}
-
-fn child_at<A: Actor>(
-    path: &str,
-    addr: Addr<A::Msg>,
-    make: impl Fn() -> A + Send + 'static,
-) -> ChildSpec {
-    ChildSpec::new(path, addr, make)
+    ChildSpec::new(A::KIND, addr, make)
 }

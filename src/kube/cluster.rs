@@ -1,5 +1,6 @@
 //! The client, and what is asked of a cluster before anything starts.
 
+use crate::telemetry::with_causes;
 use crds::Proxy;
 use futures::future::TryFutureExt;
 use k8s_openapi::api::core::v1::Namespace;
@@ -100,7 +101,7 @@ enum Failure {
 async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     let call = call.map_err(|error| match error {
         kube::Error::Api(status) => Failure::Api(status),
-        other => Failure::Other(chain(&other)),
+        other => Failure::Other(with_causes(&other)),
     });
     tokio::time::timeout(DEADLINE, call)
         .await
@@ -110,18 +111,4 @@ async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Fa
                 DEADLINE.as_secs()
             )))
         })
-}
-
-/// An error with its causes on one line, each said once.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text.replace('\n', " ")
 }

@@ -1,6 +1,6 @@
 //! Events on Proxies, by `events.k8s.io`: what `kubectl describe px` tells.
 
-use super::cluster::chain;
+use crate::telemetry::with_causes;
 use actors::{
     events::{EventSink, Regarding},
     proxy::memory::Note,
@@ -60,7 +60,7 @@ impl EventSink for KubeEvents {
             let error =
                 match tokio::time::timeout(DEADLINE, recorder.publish(&event, &object)).await {
                     Ok(Ok(())) => return,
-                    Ok(Err(error)) => chain(&error),
+                    Ok(Err(error)) => with_causes(&error),
                     Err(_) => "no answer in time".to_owned(),
                 };
             tracing::debug!(proxy = %regarding.key, reason = note.reason, error, "an Event was lost");

@@ -1,10 +1,8 @@
 //! Proxies and Secrets on the API server. Every call has a deadline of its own: the client's would
 //! retry for minutes.
 
-use super::{
-    cluster::chain,
-    watch::{Seen, follow_secrets},
-};
+use super::watch::{Seen, follow_secrets};
+use crate::telemetry::with_causes;
 use actors::{
     fleet::FleetMsg,
     key::ProxyKey,
@@ -108,7 +106,7 @@ impl ProxyStore for KubeStore {
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
                     Err(WriteError::Conflict)
                 }
-                Ok(Err(error)) => Err(WriteError::Failed(chain(&error))),
+                Ok(Err(error)) => Err(WriteError::Failed(with_causes(&error))),
                 Err(_) => Err(WriteError::Failed(late())),
             }
         })
@@ -124,7 +122,7 @@ impl ProxyStore for KubeStore {
         Box::pin(async move {
             let secret = match tokio::time::timeout(DEADLINE, api.get_opt(&name)).await {
                 Ok(Ok(secret)) => secret,
-                Ok(Err(error)) => return Err(UserDataError::Failed(chain(&error))),
+                Ok(Err(error)) => return Err(UserDataError::Failed(with_causes(&error))),
                 Err(_) => return Err(UserDataError::Failed(late())),
             };
             user_data_in(secret, &name, &key).map_err(UserDataError::Unavailable)

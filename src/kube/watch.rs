@@ -4,6 +4,7 @@
 //! one object is one message. Objects are kept without what nobody reads (managed fields, kubectl's
 //! copy of the manifest): with ten thousand of them that is most of their size.
 
+use crate::telemetry::with_causes;
 use actors::{fleet::FleetMsg, key::ProxyKey, system::Addr};
 use crds::{Proxy, names};
 use dashmap::{DashMap, DashSet};
@@ -193,7 +194,7 @@ fn watch<K>(
         .filter_map(move |event| async move {
             event
                 .inspect_err(|error| {
-                    tracing::warn!(error = super::cluster::chain(error), "cannot watch {what}")
+                    tracing::warn!(error = with_causes(error), "cannot watch {what}")
                 })
                 .ok()
         })

@@ -1,14 +1,18 @@
 //! Addresses: how one actor reaches another, whatever restarts in between.
 
 use super::{
-    directory::Path,
-    meter::{Meter, Ticket},
+    directory::{End, Path, Seat},
+    meter::Meter,
     restart::Cause,
     work::Epoch,
 };
 use arc_swap::ArcSwapOption;
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// What can be sent. Derive `strum::IntoStaticStr` on the enum: the variant's name is the metric label.
 pub trait Message: Send + 'static {
@@ -32,11 +36,36 @@ pub type Reply<R> = RpcReplyPort<R>;
 /// What travels through a mailbox.
 pub(super) enum Envelope<M> {
     /// A message and the ticket that counts it.
-    Letter(M, Ticket),
+    Letter(M, Ticket<M>),
+    /// Fail, as if by a defect.
+    Panic,
     /// The pause of a child after its incarnation is over; sent by the host to itself.
     Respawn(Path, Epoch),
     /// A child's incarnation died before it was linked; sent by the host to itself.
     Stillborn(Path, Epoch, Cause),
+}
+
+/// Counts one message from sending until its handler ends. One that dies with its mailbox is
+/// dropped with it, and so counted off.
+pub(super) struct Ticket<M> {
+    to: Addr<M>,
+    pub(super) sent: Instant,
+}
+
+impl<M> Ticket<M> {
+    fn new(to: &Addr<M>) -> Self {
+        to.0.meter.sent();
+        Self {
+            to: to.clone(),
+            sent: Instant::now(),
+        }
+    }
+}
+
+impl<M> Drop for Ticket<M> {
+    fn drop(&mut self) {
+        self.to.0.meter.done();
+    }
 }
 
 /// Nobody is at this address right now.
@@ -64,7 +93,7 @@ pub struct Addr<M>(Arc<Slot<M>>);
 
 struct Slot<M> {
     current: ArcSwapOption<Incarnation<M>>,
-    meter: Arc<Meter>,
+    meter: Meter,
 }
 
 struct Incarnation<M> {
@@ -88,7 +117,7 @@ impl<M> Default for Addr<M> {
     fn default() -> Self {
         Self(Arc::new(Slot {
             current: ArcSwapOption::empty(),
-            meter: Arc::default(),
+            meter: Meter::default(),
         }))
     }
 }
@@ -101,11 +130,8 @@ impl<M: Message> Addr<M> {
     pub fn tell(&self, message: M) -> Result<(), Down> {
         let current = self.0.current.load();
         let current = current.as_ref().ok_or(Down)?;
-        let ticket = Ticket::new(Arc::clone(&self.0.meter));
-        current
-            .actor
-            .cast(Envelope::Letter(message, ticket))
-            .map_err(|_| Down)
+        let letter = Envelope::Letter(message, Ticket::new(self));
+        current.actor.cast(letter).map_err(|_| Down)
     }
 
     /// Whether somebody is at this address right now; by the time that something is sent it may have changed.
@@ -145,10 +171,7 @@ impl<M: Message> Addr<M> {
 
     /// Puts an envelope of the host's own into the mailbox.
     pub(super) fn post(&self, envelope: Envelope<M>) {
-        if let Some(current) = &*self.0.current.load() {
-            // An actor that has ended needs no word from itself.
-            current.actor.cast(envelope).ok();
-        }
+        self.0.post(envelope);
     }
 
     /// Leads to `actor` from here on, unless a newer incarnation is bound: one that is killed while
@@ -167,8 +190,38 @@ impl<M: Message> Addr<M> {
         current.as_ref().map(|current| current.actor.clone())
     }
 
-    pub(super) fn meter(&self) -> &Arc<Meter> {
+    pub(super) fn meter(&self) -> &Meter {
         &self.0.meter
+    }
+
+    pub(super) fn seat(&self) -> Arc<dyn Seat> {
+        Arc::clone(&self.0) as _
+    }
+}
+
+impl<M: Message> Slot<M> {
+    fn post(&self, envelope: Envelope<M>) {
+        if let Some(current) = &*self.current.load() {
+            // An actor that has ended needs no word from itself.
+            current.actor.cast(envelope).ok();
+        }
+    }
+}
+
+impl<M: Message> Seat for Slot<M> {
+    fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    fn end(&self, how: End) {
+        let Some(current) = &*self.current.load() else {
+            return;
+        };
+        match how {
+            End::Kill => current.actor.kill(),
+            End::Stop => current.actor.stop(None),
+            End::Panic => self.post(Envelope::Panic),
+        }
     }
 }
 

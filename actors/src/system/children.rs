@@ -73,7 +73,8 @@ pub(super) struct Lost {
 pub(super) struct Children {
     policy: &'static Policy,
     shared: Arc<Shared>,
-    all: HashMap<Path, Child>,
+    /// Boxed, since a table has room to spare in which only pointers should lie.
+    all: HashMap<Path, Box<Child>>,
     by_cell: HashMap<ActorId, Path>,
     /// Which child could not be kept alive.
     pub(super) gave_up: Option<String>,
@@ -114,7 +115,7 @@ impl Children {
             history: History::default(),
             pause: Work::default(),
         };
-        self.all.insert(Arc::clone(&path), child);
+        self.all.insert(Arc::clone(&path), Box::new(child));
         self.run(&path, epoch, own);
     }
 

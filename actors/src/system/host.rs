@@ -84,7 +84,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    fn kind(&self, kind: &'static str) -> Arc<KindMeter> {
+    pub(super) fn kind(&self, kind: &'static str) -> Arc<KindMeter> {
+        if let Some(known) = self.kinds.get(kind) {
+            return Arc::clone(&known);
+        }
         let of_kind = || Arc::new(self.meters.of_kind(kind));
         Arc::clone(&self.kinds.entry(kind).or_insert_with(of_kind))
     }
@@ -194,6 +197,7 @@ pub(super) struct Arguments<A: Actor> {
     pub(super) me: Addr<A::Msg>,
     pub(super) epoch: Epoch,
     pub(super) path: Path,
+    pub(super) kind: Arc<KindMeter>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -211,11 +215,13 @@ impl<A: Actor> Host<A> {
         actor: A,
         start: Start<'_>,
     ) -> Result<ActorCell, Cause> {
+        let kind = start.shared.kind(A::KIND);
         let arguments = Arguments {
             actor,
             me: addr.clone(),
             epoch: start.epoch,
             path: Arc::clone(path),
+            kind: Arc::clone(&kind),
             shared: Arc::clone(start.shared),
         };
         let (actor, started) = ractor::ActorRuntime::spawn_linked_instant(
@@ -231,7 +237,7 @@ impl<A: Actor> Host<A> {
         if !start.again {
             directory.forget(path, start.epoch);
         }
-        directory.started(path, A::KIND, start.epoch, addr.meter(), cell.clone());
+        directory.started(path, &kind, start.epoch, addr.seat());
         let stillborn = start.stillborn;
         tokio::spawn(async move {
             if let Ok(Err(error)) = started.await {
@@ -260,7 +266,7 @@ impl<A: Actor> ractor::Actor for Host<A> {
         me: ActorRef<Self::Msg>,
         with: Box<Arguments<A>>,
     ) -> Result<Self::State, ActorProcessingErr> {
-        let kind = Alive::new(with.shared.kind(A::KIND));
+        let kind = Alive::new(with.kind);
         let cell = me.get_cell();
         // Whoever started it does so too, but maybe later than this actor's first word to itself.
         with.me.bind(with.epoch, me);
@@ -301,12 +307,12 @@ impl<A: Actor> ractor::Actor for Host<A> {
                 let Some(living) = &hosted.living else {
                     return Ok(());
                 };
-                let kind = Arc::clone(&living.kind.0);
-                let _taken = kind.taken(ticket);
-                let meters = &hosted.context.own.shared.meters;
-                meters.message(A::KIND, message.name()).inc();
+                let (kind, me) = (Arc::clone(&living.kind.0), hosted.context.me().clone());
+                let _taken = kind.taken(me.meter(), message.name(), ticket.sent);
                 hosted.guarded(|actor, cx| actor.handle(message, cx))
             }
+            #[expect(clippy::panic, reason = "asked for, to see how it is survived")]
+            Envelope::Panic => hosted.guarded(|_, _| panic!("asked to panic")),
             Envelope::Respawn(path, last) => {
                 let cx = &mut hosted.context;
                 if let Some(children) = &mut cx.children {

@@ -62,11 +62,13 @@ impl System {
         let (above, _) = ractor::Actor::spawn(None, Above, witness)
             .await
             .map_err(unable)?;
+        let kind = self.shared.kind(A::KIND);
         let arguments = Arguments {
             actor: root,
             me: addr.clone(),
             epoch,
             path: Arc::clone(&path),
+            kind: Arc::clone(&kind),
             shared: Arc::clone(&self.shared),
         };
         let (actor, _) = ractor::Actor::spawn_linked(
@@ -79,7 +81,7 @@ impl System {
         .map_err(unable)?;
         let cell = actor.get_cell();
         let directory = &self.shared.directory;
-        directory.started(&path, A::KIND, epoch, addr.meter(), cell.clone());
+        directory.started(&path, &kind, epoch, addr.seat());
         Ok(Running { cell, ended })
     }
 }

@@ -42,8 +42,10 @@ enum Do {
     /// The result of slow work.
     Worked(Epoch),
     /// Anything, with what it is handed.
-    Run(Box<dyn FnOnce(&mut Context<Do>) + Send>),
+    Run(Script),
 }
+
+type Script = Box<dyn FnOnce(&mut Context<Do>) + Send>;
 
 /// What the actors tell of themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]

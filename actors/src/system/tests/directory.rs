@@ -44,7 +44,7 @@ async fn it_shows_a_child_in_its_pause_and_what_failed() {
     assert_eq!(last_error.as_deref(), Some("out of order"));
     // It is not alive, so there is nothing to kill, and its pause is not cut short by it.
     let then = Instant::now();
-    lab.directory.end("a", End::Kill);
+    assert!(lab.directory.end("a", End::Kill));
     assert!(lab.starts("a").await >= then + 100 * MS);
 }
 
@@ -54,6 +54,38 @@ async fn nobody_is_ended_where_nobody_is() {
     assert!(!lab.directory.end("nobody", End::Kill));
     assert!(!lab.directory.end("nobody", End::Stop));
     lab.answers("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_shows_the_message_under_way_and_for_how_long() {
+    let lab = tree([plan("a")]).await;
+    assert_eq!(lab.seen("a").handling, None);
+    let directory = Arc::clone(&lab.directory);
+    let seen = lab.inside("a", move |_| {
+        let a = || directory.list().into_iter().find(|seen| &*seen.path == "a");
+        let handling = || a().and_then(|seen| seen.handling).expect("something");
+        let (name, first) = handling();
+        while handling().1 <= first {}
+        name
+    });
+    assert_eq!(seen.await, "Run");
+    settle().await;
+    assert_eq!(lab.seen("a").handling, None);
+    assert!(lab.directory.end("a", End::Panic));
+    settle().await;
+    lab.answers("a").await;
+    settle().await;
+    assert_eq!(lab.seen("a").handling, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_to_panic_fails_as_if_by_a_defect() {
+    let mut lab = tree([plan("a")]).await;
+    assert!(lab.directory.end("a", End::Panic));
+    lab.starts("a").await;
+    assert_eq!(lab.restarts("panic"), 1);
+    let last_error = lab.seen("a").last_error;
+    assert_eq!(last_error.as_deref(), Some("asked to panic"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,7 +82,7 @@ async fn a_child_killed_before_it_is_linked_comes_back_and_did_not_fail() {
     }
     lab.inside("root", move |cx| {
         cx.start(spec);
-        directory.end("b", End::Kill);
+        assert!(directory.end("b", End::Kill));
     })
     .await;
     lab.starts("b").await;
@@ -146,7 +146,7 @@ async fn a_child_is_restarted_however_much_its_parent_has_to_read() {
     let (teller, root) = (lab.teller.clone(), lab.addr("root").clone());
     let directory = Arc::clone(&lab.directory);
     lab.inside("root", move |_| {
-        directory.end("a", End::Kill);
+        assert!(directory.end("a", End::Kill));
         for _ in 0..1000 {
             let teller = teller.clone();
             root.hint(Do::Run(Box::new(move |_| {

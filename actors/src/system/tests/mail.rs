@@ -82,7 +82,7 @@ async fn a_full_mailbox_dies_with_its_actor_and_is_counted_off() {
         for _ in 0..500 {
             a.tell(Do::Work).expect("is alive");
         }
-        directory.end("a", End::Kill);
+        assert!(directory.end("a", End::Kill));
         directory.mailbox_depths()["node"]
     });
     assert_eq!(depth.await, (501, 500), "500 of a, and this one of b");
@@ -108,7 +108,7 @@ async fn a_stopping_actor_finishes_its_message_and_leaves_the_rest() {
             let tx = tx.clone();
             a.hint(Do::Run(Box::new(move |_| tx.send(n).expect("heard"))));
         }
-        directory.end("a", End::Stop);
+        assert!(directory.end("a", End::Stop));
     })
     .await;
     lab.starts("a").await;

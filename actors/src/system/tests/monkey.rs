@@ -25,7 +25,7 @@ async fn survives(seed: u64) {
             End::Stop
         };
         // Nobody may be there while its parent is coming back.
-        lab.directory.end(path, end);
+        let _ = lab.directory.end(path, end);
         lab.addr(path).hint(Do::Work);
         // Now it strikes those who are just starting, now those who have settled.
         match dice.random_range(0..4) {

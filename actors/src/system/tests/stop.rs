@@ -64,8 +64,6 @@ async fn what_is_slow_ends_with_its_actor_though_the_parent_is_still_stopping() 
     let mut lab = tree([plan("a")]).await;
     lab.inside("root", |cx| cx.start(hanging("stuck"))).await;
     let spec = plan("z").spec(lab.teller.clone());
-    let z = plan("z").addr;
-    drop(z);
     lab.inside("root", |cx| cx.start(spec)).await;
     lab.starts("z").await;
     let begun = Instant::now();
@@ -102,7 +100,7 @@ async fn a_child_that_hangs_takes_half_the_time_and_is_killed() {
 async fn children_that_hang_under_a_patient_parent_are_killed_together() {
     let lab = tree([plan("p")]).await;
     lab.inside("p", |cx| {
-        (0..9).for_each(|n| cx.start(hanging(format!("stuck{n}"))))
+        (0..9).for_each(|n| cx.start(hanging(format!("stuck{n}"))));
     })
     .await;
     settle().await;
