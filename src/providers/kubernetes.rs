@@ -37,7 +37,7 @@ use std::time::Duration;
 /// How long one request to the API server may take.
 pub const REQUEST: Duration = Duration::from_secs(10);
 /// How long a list may take, all its pages together.
-pub const LIST: Duration = Duration::from_secs(60);
+pub const LIST: Duration = Duration::from_mins(1);
 /// Pods a page: some 4 KB each.
 const PAGE: u32 = 500;
 
@@ -345,7 +345,7 @@ mod tests {
         let cases: [(&str, Change); 8] = [
             ("namespace \"\":", |r| r.namespace.clear()),
             ("namespace \"other\": this operator serves only", |r| {
-                r.namespace = "other".into()
+                r.namespace = "other".into();
             }),
             ("name \"A\":", |r| r.name = "A".into()),
             ("uid \"\":", |r| r.uid.clear()),
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(error.id, Some(format!("crawl/{}", request().name)));
         assert!(error.to_string().starts_with("k8s: create: "), "{error}");
         let [check] = &provider.check().await[..] else {
-            panic!("one target")
+            panic!("one target");
         };
         assert_eq!(
             (&*check.name, check.reason, check.ready),
