@@ -11,7 +11,9 @@
 //! | [`openapi`] | the document at `/openapi.json`, generated from the types |
 //! | [`metrics`] | counts and times by route |
 //! | [`ops`] | `/metrics`, `/healthz`, `/readyz` |
-//! | [`server`], [`bind`] | the accept loop, and where it listens |
+//! | [`bind`] | where a server listens, as flags spell it |
+//! | [`server`], [`listener`] | the accept loop, and the bound listener that an actor serves |
+//! | [`ledger_desk`] | the desk over the leases actor |
 
 pub mod answers;
 pub mod api;
@@ -22,6 +24,8 @@ pub mod body;
 mod contract_test;
 pub mod desk;
 pub mod lease_id;
+pub mod ledger_desk;
+pub mod listener;
 pub mod metrics;
 pub mod openapi;
 pub mod ops;

@@ -46,7 +46,7 @@ pub enum Record {
         /// Its identity.
         id: LeaseId,
         /// Whose slot it takes.
-        of: Holder,
+        of: Arc<Holder>,
         /// The site it was taken for.
         target: Option<Arc<str>>,
         /// As asked for.
@@ -61,7 +61,7 @@ pub enum Record {
         /// Its identity.
         id: LeaseId,
         /// Whose slot it took.
-        of: Holder,
+        of: Arc<Holder>,
         /// The site it was taken for.
         target: Option<Arc<str>>,
         /// When it is forgotten.
@@ -70,7 +70,7 @@ pub enum Record {
     /// A proxy cools down.
     Cooldown {
         /// Which proxy.
-        of: Holder,
+        of: Arc<Holder>,
         /// For requests that name this target; `None` is for everybody.
         target: Option<Arc<str>>,
         /// When it is over.
@@ -93,7 +93,7 @@ pub enum RecordKey {
     /// A lease, live or ended.
     Lease(LeaseId),
     /// A cooldown.
-    Cooldown(Holder, Option<Arc<str>>),
+    Cooldown(Arc<Holder>, Option<Arc<str>>),
 }
 
 impl Record {

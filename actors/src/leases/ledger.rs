@@ -25,6 +25,8 @@ mod queue;
 mod ranks;
 mod restore;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use self::{
     book::{Book, Ended, Lease},
@@ -145,15 +147,17 @@ impl Ledger {
         if let Some(held) = superseded {
             self.release(held, now);
         }
+        let ends = Deadline::after(now, request.ttl);
         let lease = Lease {
             slot,
             scope: self.targets.hold(request.target.as_ref()),
             ttl: request.ttl,
-            ends: Deadline::after(now, request.ttl),
+            ends: ends.mono,
+            expires_at: ends.wall,
             idempotency,
         };
         self.index.take(slot, &self.cooldowns);
-        self.record(id, &lease);
+        self.record(id, &lease, ends);
         let grant = self.grant(id, &lease);
         self.book.open(id, lease);
         Ok((grant, Granted::Fresh))
@@ -167,7 +171,7 @@ impl Ledger {
         self.expire(now);
         let ends = Deadline::after(now, ttl);
         let lease = self.book.renew(id, ttl, ends).ok_or(UnknownLease)?.clone();
-        self.record(id, &lease);
+        self.record(id, &lease, ends);
         Ok(self.grant(id, &lease))
     }
 
@@ -242,7 +246,7 @@ impl Ledger {
     pub fn expire(&mut self, now: Now) {
         while let Some(id) = self.book.due(now.mono) {
             if let Some(lease) = self.book.close(id) {
-                let until = lease.ends.mono.saturating_add(self.terms.report_window());
+                let until = lease.ends.saturating_add(self.terms.report_window());
                 self.end(id, &lease, until);
             }
         }
@@ -335,13 +339,13 @@ impl Ledger {
         self.index.slots.free_if_unused(slot);
     }
 
-    fn record(&mut self, id: LeaseId, lease: &Lease) {
+    fn record(&mut self, id: LeaseId, lease: &Lease, ends: Deadline) {
         self.entries.push(Entry::Put(Record::Lease {
             id,
             of: self.index.slots[lease.slot].holder.clone(),
             target: self.targets.name(lease.scope),
             ttl: lease.ttl,
-            ends: lease.ends,
+            ends,
             idempotency: lease.idempotency.clone(),
         }));
     }
@@ -353,7 +357,7 @@ impl Ledger {
             proxy: slot.view(),
             key: slot.holder.key.clone(),
             target: self.targets.name(lease.scope),
-            expires_at: lease.ends.wall,
+            expires_at: lease.expires_at,
             ttl: lease.ttl,
         }
     }

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn resuming_reads_the_clock_that_can_be_trusted() {
-        let deadline = Deadline::after(at(1, 10, 1000), Duration::from_secs(60));
+        let deadline = Deadline::after(at(1, 10, 1000), Duration::from_mins(1));
         for (what, now, left) in [
             ("same life, clock stepped forward", at(1, 20, 9000), 50),
             ("same life, clock stepped back", at(1, 20, 1), 50),

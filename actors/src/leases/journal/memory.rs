@@ -49,3 +49,81 @@ impl Journal for MemoryJournal {
         Box::pin(future::ready(Ok(records)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        key::ProxyKey,
+        leases::{
+            journal::Holder,
+            now::{Deadline, Now},
+            terms::LeaseId,
+        },
+    };
+    use futures::FutureExt;
+    use std::{
+        sync::Arc,
+        time::{Duration, SystemTime},
+    };
+
+    fn until(mono: u64) -> Deadline {
+        let now = Now {
+            life: 1,
+            mono: Duration::from_secs(mono),
+            wall: SystemTime::UNIX_EPOCH,
+        };
+        Deadline::after(now, Duration::ZERO)
+    }
+
+    fn of(name: &str) -> Arc<Holder> {
+        Arc::new(Holder {
+            key: ProxyKey::new("ns", name),
+            uid: "1".into(),
+        })
+    }
+
+    fn ended(id: u128, mono: u64) -> Record {
+        Record::Ended {
+            id: LeaseId(id),
+            of: of("a"),
+            target: None,
+            until: until(mono),
+        }
+    }
+
+    fn cooldown(name: &str, target: Option<&str>) -> Record {
+        Record::Cooldown {
+            of: of(name),
+            target: target.map(Arc::from),
+            until: until(1),
+        }
+    }
+
+    #[test]
+    fn the_last_record_under_each_key_is_kept_until_it_is_dropped() {
+        let journal = MemoryJournal::default();
+        for batch in [
+            vec![ended(1, 1), ended(2, 1), ended(1, 9)],
+            vec![
+                cooldown("a", None),
+                cooldown("a", Some("x")),
+                cooldown("b", None),
+            ],
+        ] {
+            let entries = batch.into_iter().map(Entry::Put).collect();
+            journal.append(entries).now_or_never().unwrap().unwrap();
+        }
+        let dropped = [ended(2, 5), cooldown("a", Some("x")), ended(3, 1)];
+        let entries = dropped
+            .iter()
+            .map(|record| Entry::Drop(record.key()))
+            .collect();
+        journal.append(entries).now_or_never().unwrap().unwrap();
+
+        let loaded = journal.load().now_or_never().unwrap().unwrap();
+        let kept = [ended(1, 9), cooldown("a", None), cooldown("b", None)];
+        assert_eq!(loaded.len(), kept.len());
+        assert!(kept.iter().all(|record| loaded.contains(record)));
+    }
+}

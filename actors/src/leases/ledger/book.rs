@@ -8,7 +8,7 @@ use crate::leases::{
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// So many ended leases are kept, about 100 bytes each. A fleet that ends more within a report window (over a thousand
@@ -24,8 +24,10 @@ pub(super) struct Lease {
     pub scope: Scope,
     /// As asked for.
     pub ttl: Duration,
-    /// When it ends.
-    pub ends: Deadline,
+    /// When it ends, on the monotonic clock.
+    pub ends: Duration,
+    /// When it ends, as the client was told.
+    pub expires_at: SystemTime,
     /// The request that must not be granted twice.
     pub idempotency: Option<Arc<Idempotency>>,
 }
@@ -56,7 +58,7 @@ impl Book {
         if let Some(idempotency) = &lease.idempotency {
             self.keys.insert(idempotency.key.clone(), id);
         }
-        self.ends.insert((lease.ends.mono, id));
+        self.ends.insert((lease.ends, id));
         self.live.insert(id, lease);
     }
 
@@ -79,16 +81,16 @@ impl Book {
     /// Gives a live lease another end.
     pub fn renew(&mut self, id: LeaseId, ttl: Duration, ends: Deadline) -> Option<&Lease> {
         let lease = self.live.get_mut(&id)?;
-        self.ends.remove(&(lease.ends.mono, id));
+        self.ends.remove(&(lease.ends, id));
         self.ends.insert((ends.mono, id));
-        (lease.ttl, lease.ends) = (ttl, ends);
+        (lease.ttl, lease.ends, lease.expires_at) = (ttl, ends.mono, ends.wall);
         Some(lease)
     }
 
     /// A live lease lives no more.
     pub fn close(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.live.remove(&id)?;
-        self.ends.remove(&(lease.ends.mono, id));
+        self.ends.remove(&(lease.ends, id));
         if let Some(idempotency) = &lease.idempotency {
             self.keys.remove(&idempotency.key);
         }
@@ -142,5 +144,25 @@ impl Book {
             && self.keys.is_empty()
             && self.ended.is_empty()
             && self.forget.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_ended_leases_the_first_is_forgotten() {
+        let mut book = Book::default();
+        let ended = Ended {
+            slot: 0,
+            scope: Scope::EVERYBODY,
+        };
+        for n in 0..=ENDED_AT_MOST as u128 {
+            book.keep(LeaseId(n), ended, Duration::from_secs(1));
+        }
+        let forgotten = book.forget(Duration::ZERO).map(|(id, _)| id);
+        assert_eq!(forgotten, Some(LeaseId(0)));
+        assert!(book.forget(Duration::ZERO).is_none());
     }
 }

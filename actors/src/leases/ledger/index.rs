@@ -23,13 +23,15 @@ use std::{
     sync::Arc,
 };
 
+// The limits are small in tests, so that random lives of a dozen proxies cross them.
+
 /// A seat costs about 50 bytes, so the queues take up to 25 MiB and 800 bytes a proxy.
-const SEATS_AT_LEAST: usize = 1 << 19;
-const SEATS_PER_PROXY: usize = 16;
+const SEATS_AT_LEAST: usize = if cfg!(test) { 8 } else { 1 << 19 };
+const SEATS_PER_PROXY: usize = if cfg!(test) { 2 } else { 16 };
 /// Empty queues have no seats, but each is looked at when a proxy comes.
-const QUEUES_AT_MOST: usize = 1024;
+const QUEUES_AT_MOST: usize = if cfg!(test) { 5 } else { 1024 };
 /// A target that more proxies than this cool down for gets queues of its own; with fewer, passing them over is cheap.
-const PASSED_OVER_AT_MOST: u32 = 32;
+const PASSED_OVER_AT_MOST: u32 = if cfg!(test) { 2 } else { 32 };
 
 /// The proxies, and the order of choice for each selector.
 #[derive(Debug, Default)]
@@ -71,6 +73,11 @@ impl Index {
 
     fn change(&mut self, id: SlotId, candidate: Arc<Candidate>, cooldowns: &Cooldowns) {
         let slot = &mut self.slots[id];
+        let before = (slot.healthy, slot.max, slot.latency);
+        if before == Slot::facts(&candidate) {
+            slot.set(candidate);
+            return;
+        }
         for seat in &slot.seats {
             self.queues[seat.queue as usize].lift(id, slot, seat.standing);
         }

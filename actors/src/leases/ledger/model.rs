@@ -24,12 +24,15 @@ struct Lease {
     forgotten: Option<Duration>,
 }
 
+/// Of a proxy, by key and UID, for a target.
+type Rest = (ProxyKey, Arc<str>, Option<Arc<str>>);
+
 #[derive(Debug)]
 pub struct Model {
     pub terms: Terms,
     pub fleet: Vec<Arc<Candidate>>,
     leases: Vec<Lease>,
-    cooldowns: BTreeMap<(ProxyKey, Arc<str>, Option<Arc<str>>), Duration>,
+    cooldowns: BTreeMap<Rest, Duration>,
 }
 
 impl Model {

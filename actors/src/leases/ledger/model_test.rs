@@ -31,7 +31,7 @@ enum Step {
     Release(usize),
     Report(usize, ReportResult, Option<Arc<str>>),
     Wait(Duration),
-    StepClock(i32),
+    TurnClock(i32),
     /// The actor dies, the process goes on.
     Crash,
     /// The process dies; the clock goes on meanwhile.
@@ -118,7 +118,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => (0..8usize).prop_map(Step::Release),
         4 => (0..12usize, results, targets()).prop_map(|(n, result, target)| Step::Report(n, result, target)),
         3 => seconds(15).prop_map(Step::Wait),
-        1 => (-9999..9999i32).prop_map(Step::StepClock),
+        1 => (-9999..9999i32).prop_map(Step::TurnClock),
         1 => Just(Step::Crash),
         1 => seconds(5).prop_map(Step::Restart),
     ]
@@ -137,7 +137,7 @@ struct Life {
 impl Life {
     fn new(steady: bool) -> Self {
         let terms = Terms {
-            max_ttl: Duration::from_secs(60),
+            max_ttl: Duration::from_mins(1),
             lease_cooldown: Duration::from_secs(20),
             ban_cooldown: Duration::from_secs(45),
         };
@@ -148,7 +148,7 @@ impl Life {
             now: Now {
                 life: 1,
                 mono: Duration::from_secs(100),
-                wall: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+                wall: SystemTime::UNIX_EPOCH + Duration::from_hours(500_000),
             },
             asked: Vec::new(),
             steady,
@@ -252,13 +252,13 @@ impl Life {
                 assert_eq!(got, wanted);
             }
             Step::Wait(time) => self.pass(time),
-            Step::StepClock(by) if !self.steady => self.step_wall(by),
+            Step::TurnClock(by) if !self.steady => self.step_wall(by),
             Step::Restart(time) if self.steady => {
                 self.pass(time);
                 self.now.life += 1;
                 self.restore();
             }
-            Step::StepClock(_) => {}
+            Step::TurnClock(_) => {}
             Step::Crash | Step::Restart(_) => self.restore(),
         }
         self.journal();

@@ -98,7 +98,7 @@ impl Scope {
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     ids: HashMap<Arc<str>, u32>,
-    targets: Vec<Target>,
+    known: Vec<Target>,
     numbers: Numbers,
 }
 
@@ -116,7 +116,7 @@ impl Targets {
             return Scope::EVERYBODY;
         };
         if let Some(&id) = self.ids.get(name) {
-            self.targets[id as usize].users += 1;
+            self.known[id as usize].users += 1;
             return Scope(id + 1);
         }
         let id = self.numbers.take();
@@ -125,9 +125,9 @@ impl Targets {
             users: 1,
             cooldowns: 0,
         };
-        match self.targets.get_mut(id as usize) {
+        match self.known.get_mut(id as usize) {
             Some(vacant) => *vacant = target,
-            None => self.targets.push(target),
+            None => self.known.push(target),
         }
         self.ids.insert(name.clone(), id);
         Scope(id + 1)
@@ -166,13 +166,13 @@ impl Targets {
     /// The name behind `scope`.
     pub fn name(&self, scope: Scope) -> Option<Arc<str>> {
         let id = scope.0.checked_sub(1)?;
-        self.targets.get(id as usize).map(|t| t.name.clone())
+        self.known.get(id as usize).map(|t| t.name.clone())
     }
 
     /// How many proxies cool down for `scope` alone; 0 for everybody.
     pub fn cooldowns(&self, scope: Scope) -> u32 {
         let id = scope.0.checked_sub(1);
-        id.map_or(0, |id| self.targets[id as usize].cooldowns)
+        id.map_or(0, |id| self.known[id as usize].cooldowns)
     }
 
     /// One more cooldown for `scope`.
@@ -197,7 +197,7 @@ impl Targets {
 
     fn get_mut(&mut self, scope: Scope) -> Option<&mut Target> {
         let id = scope.0.checked_sub(1)?;
-        self.targets.get_mut(id as usize)
+        self.known.get_mut(id as usize)
     }
 }
 

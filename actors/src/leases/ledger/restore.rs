@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 /// A lease that lives no more.
 struct Past {
     id: LeaseId,
-    of: Holder,
+    of: Arc<Holder>,
     target: Option<Arc<str>>,
     until: Duration,
 }
@@ -48,7 +48,8 @@ impl Ledger {
                             slot,
                             scope,
                             ttl,
-                            ends: resumed,
+                            ends: resumed.mono,
+                            expires_at: resumed.wall,
                             idempotency,
                         };
                         ledger.book.open(id, lease);
@@ -102,7 +103,7 @@ impl Ledger {
         &self,
         past: &mut Vec<Past>,
         id: LeaseId,
-        of: Holder,
+        of: Arc<Holder>,
         target: Option<Arc<str>>,
         until: Deadline,
         now: Now,

@@ -22,7 +22,7 @@ pub(super) type SlotId = u32;
 #[derive(Debug)]
 pub(super) struct Slot {
     /// Who it is, present or not.
-    pub holder: Holder,
+    pub holder: Arc<Holder>,
     /// What the fleet says; `None` while it is not there: not yet after a restart, or no more.
     pub candidate: Option<Arc<Candidate>>,
     /// Live leases.
@@ -55,7 +55,7 @@ pub(super) struct Seat {
 }
 
 impl Slot {
-    fn new(holder: Holder) -> Self {
+    fn new(holder: Arc<Holder>) -> Self {
         Self {
             holder,
             candidate: None,
@@ -71,11 +71,15 @@ impl Slot {
         }
     }
 
+    /// What a choice rests on: health, slots, latency.
+    pub fn facts(candidate: &Candidate) -> (bool, u32, u64) {
+        let latency = candidate.latency_millis.map_or(u64::MAX, u64::from);
+        (candidate.healthy, candidate.max_leases, latency)
+    }
+
     /// Takes over what the fleet says now.
     pub fn set(&mut self, candidate: Arc<Candidate>) {
-        self.max = candidate.max_leases;
-        self.latency = candidate.latency_millis.map_or(u64::MAX, u64::from);
-        self.healthy = candidate.healthy;
+        (self.healthy, self.max, self.latency) = Self::facts(&candidate);
         self.candidate = Some(candidate);
     }
 
@@ -95,9 +99,9 @@ impl Slot {
 /// All slots.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    all: Vec<Slot>,
     numbers: Numbers,
-    ids: HashMap<Holder, SlotId>,
+    ids: HashMap<Arc<Holder>, SlotId>,
 }
 
 impl Slots {
@@ -107,18 +111,19 @@ impl Slots {
             return id;
         }
         let id = self.numbers.take();
+        let holder = Arc::new(holder.clone());
         let slot = Slot::new(holder.clone());
-        match self.slots.get_mut(id as usize) {
+        match self.all.get_mut(id as usize) {
             Some(vacant) => *vacant = slot,
-            None => self.slots.push(slot),
+            None => self.all.push(slot),
         }
-        self.ids.insert(holder.clone(), id);
+        self.ids.insert(holder, id);
         id
     }
 
     /// Gives the slot up if nothing speaks of it any more.
     pub fn free_if_unused(&mut self, id: SlotId) {
-        if self[id].unused() && self.ids.remove(&self.slots[id as usize].holder).is_some() {
+        if self[id].unused() && self.ids.remove(&self.all[id as usize].holder).is_some() {
             let slot = &mut self[id];
             (slot.pairs, slot.seats) = (Box::default(), Vec::new());
             self.numbers.give_back(id);
@@ -128,7 +133,7 @@ impl Slots {
     /// All present proxies.
     pub fn present(&mut self) -> impl Iterator<Item = (SlotId, &mut Slot)> {
         (0..)
-            .zip(&mut self.slots)
+            .zip(&mut self.all)
             .filter(|(_, slot)| slot.candidate.is_some())
     }
 
@@ -141,12 +146,12 @@ impl Slots {
 impl Index<SlotId> for Slots {
     type Output = Slot;
     fn index(&self, id: SlotId) -> &Slot {
-        &self.slots[id as usize]
+        &self.all[id as usize]
     }
 }
 
 impl IndexMut<SlotId> for Slots {
     fn index_mut(&mut self, id: SlotId) -> &mut Slot {
-        &mut self.slots[id as usize]
+        &mut self.all[id as usize]
     }
 }
