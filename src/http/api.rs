@@ -6,7 +6,7 @@
 use super::{
     answers::{self, Granted, Lease, ProxyList, ProxyView, json},
     auth::Auth,
-    body::{self, Acquire, Renew, Report, ttl::Ttl},
+    body::{self, ttl::Ttl},
     desk::Desk,
     lease_id,
     metrics::HttpMetrics,
@@ -22,12 +22,8 @@ use bytes::{Buf, Bytes};
 use futures::Stream;
 use hyper::{body::Incoming, service::Service};
 use hyper_util::service::TowerToHyperService;
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-use tokio::sync::Semaphore;
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use tokio::{sync::Semaphore, time::Instant};
 use warp::{
     Filter,
     http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header},
@@ -132,6 +128,8 @@ impl<D: Desk> Api<D> {
         B: Buf,
     {
         let begun = Instant::now();
+        let until = begun + self.settings.body;
+        let mut body = pin!(body);
         let route = routes::resolve(&head.method, head.path.as_str());
         let endpoint = route.as_ref().ok().map(|(endpoint, _)| *endpoint);
         let token = head.headers.get(header::AUTHORIZATION);
@@ -139,7 +137,10 @@ impl<D: Desk> Api<D> {
             || self.auth.admits(token.map(HeaderValue::as_bytes))
         {
             match route {
-                Ok((endpoint, captures)) => self.call(endpoint, captures, &head, body).await,
+                Ok((endpoint, captures)) => {
+                    let body = reading::body(&mut body, until);
+                    self.call(endpoint, captures, &head, body).await
+                }
                 Err(NoRoute::Path) => Err(Refusal::NotFound),
                 Err(NoRoute::Method(allow)) => Err(Refusal::MethodNotAllowed(allow)),
             }
@@ -154,36 +155,36 @@ impl<D: Desk> Api<D> {
         });
         self.metrics
             .answered(endpoint, response.status(), begun.elapsed());
+        reading::drain(&mut body, until).await;
         response
     }
 
-    async fn call<S, B, E>(
+    /// `body` reads the body when it is awaited.
+    async fn call(
         &self,
         endpoint: Endpoint,
         captures: Captures<'_>,
         head: &Head,
-        body: S,
-    ) -> Result<Response, Refusal>
-    where
-        S: Stream<Item = Result<B, E>>,
-        B: Buf,
-    {
-        let body = reading::body(body, self.settings.body);
-        match endpoint {
-            Endpoint::Healthz => return Ok(answers::content("text/plain", "ok")),
-            // Always 204, so nothing about it can be wrong.
-            Endpoint::Release => return self.release(captures[0]).await,
-            Endpoint::ListProxies => return self.list(&head.query).await,
-            _ => query::none(&head.query)?,
+        body: impl Future<Output = Result<Bytes, Refusal>>,
+    ) -> Result<Response, Refusal> {
+        use Endpoint::{
+            Acquire, GetLease, GetProxy, Healthz, ListProxies, OpenApi, Release, Renew, Report,
+        };
+        // A health check and a release always succeed, so nothing about them can be wrong.
+        if !matches!(endpoint, Healthz | ListProxies | Release) {
+            query::none(&head.query)?;
         }
+        let [first, _] = captures;
         match endpoint {
-            Endpoint::OpenApi => Ok(answers::content("application/json", self.document.clone())),
-            Endpoint::GetProxy => self.proxy(captures).await,
-            Endpoint::GetLease => self.lease(known(captures[0])?).await,
-            Endpoint::Acquire => self.acquire(&head.headers, &body.await?).await,
-            Endpoint::Renew => self.renew(known(captures[0])?, &body.await?).await,
-            Endpoint::Report => self.report(known(captures[0])?, &body.await?).await,
-            Endpoint::Healthz | Endpoint::Release | Endpoint::ListProxies => Err(Refusal::NotFound),
+            Healthz => Ok(answers::content("text/plain", "ok")),
+            OpenApi => Ok(answers::content("application/json", self.document.clone())),
+            ListProxies => self.list(&head.query).await,
+            GetProxy => self.proxy(captures).await,
+            GetLease => self.lease(known(first)?).await,
+            Release => self.release(first).await,
+            Acquire => self.acquire(&head.headers, &body.await?).await,
+            Renew => self.renew(known(first)?, &body.await?).await,
+            Report => self.report(known(first)?, &body.await?).await,
         }
     }
 
@@ -217,7 +218,7 @@ impl<D: Desk> Api<D> {
 
     async fn acquire(&self, headers: &HeaderMap, body: &[u8]) -> Result<Response, Refusal> {
         let idempotency = idempotency_key(headers)?;
-        let body: Acquire = body::parse(body)?;
+        let body: body::Acquire = body::parse(body)?;
         let request = AcquireRequest {
             selector: body.selector,
             ttl: Ttl::resolve(body.ttl_seconds, self.settings.max_ttl)?,
@@ -241,7 +242,7 @@ impl<D: Desk> Api<D> {
     }
 
     async fn renew(&self, id: LeaseId, body: &[u8]) -> Result<Response, Refusal> {
-        let body: Renew = body::parse(body)?;
+        let body: body::Renew = body::parse(body)?;
         let ttl = Ttl::resolve(body.ttl_seconds, self.settings.max_ttl)?;
         let grant = self.at_desk(self.desk.renew(id, ttl)).await?;
         let grant = grant.map_err(|_| Refusal::UnknownLease)?;
@@ -256,7 +257,7 @@ impl<D: Desk> Api<D> {
     }
 
     async fn report(&self, id: LeaseId, body: &[u8]) -> Result<Response, Refusal> {
-        let body: Report = body::parse(body)?;
+        let body: body::Report = body::parse(body)?;
         let result = body.result()?;
         self.at_desk(self.desk.report(id, result, body.target))
             .await?

@@ -65,9 +65,13 @@ async fn a_token_file_is_read_again_when_it_changes() {
         Served::send(request).await.status
     };
     let until = async |token: &str, status: u16| {
-        while with(token).await != status {
-            tokio::task::yield_now().await;
-        }
+        let turns = async {
+            while with(token).await != status {
+                tokio::task::yield_now().await;
+            }
+        };
+        let turned = tokio::time::timeout(Duration::from_secs(10), turns).await;
+        turned.unwrap_or_else(|_| panic!("{token} never got {status}"));
     };
     assert_eq!(with("").await, 401, "no file yet");
     std::fs::write(&path, "one\n").expect("writes");

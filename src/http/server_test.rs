@@ -132,9 +132,13 @@ async fn a_shutdown_lets_requests_in_flight_finish_and_takes_no_more() {
     let asked = tokio::spawn(Served::send(api.request("GET", "/v1/proxies")));
     desk.came.acquire().await.expect("open").forget();
     api.stop.cancel();
-    while TcpStream::connect(api.address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let closing = async {
+        while TcpStream::connect(api.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let refused = tokio::time::timeout(Duration::from_secs(10), closing).await;
+    refused.expect("takes no more connections");
     assert!(!api.task.is_finished());
     desk.open_gate();
     let answer = asked.await.expect("ends");
