@@ -4,7 +4,6 @@
 //! with flags, files or the cluster at start-up ends as one line on stderr and exit code 2.
 //! Logs go to stderr too, so that stdout holds nothing but what a command prints.
 
-pub mod listen;
 pub mod options;
 pub mod token;
 pub mod values;
@@ -142,7 +141,7 @@ fn run(args: RunArgs) -> ExitCode {
     match ended {
         Ok(Exit::Stopped) => ExitCode::SUCCESS,
         Ok(Exit::Escalated) => ExitCode::from(EXIT_ESCALATED),
-        Err(e) => refuse(format_args!("{e:#}")),
+        Err(e) => refuse(telemetry::with_causes(e.as_ref())),
     }
 }
 

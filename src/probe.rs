@@ -11,7 +11,8 @@
 //! Guarantees:
 //! - every failure names the step it happened in and its [`FailureKind`]; no text carries the URL's
 //!   credentials or query;
-//! - nothing outlives a probe: dropping the future closes the socket;
+//! - dropping the future closes the socket; nothing outlives a probe but a name lookup that hangs,
+//!   of which there is a bounded number;
 //! - the request carries no tracing headers, whatever the caller's span is.
 //!
 //! The latency of a success runs from dialling to the end of the head of the target's answer. It

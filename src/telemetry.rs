@@ -3,9 +3,13 @@
 //! A log line never holds the program up: it is handed to a thread of its own ([`lines`]), and what
 //! that thread cannot get rid of is counted and dropped.
 
+mod causes;
+pub mod gauges;
 mod json;
 pub mod lines;
 pub mod metrics;
+
+pub use causes::with_causes;
 
 use crate::cli::values::LogFilter;
 use lines::{Flush, Lines};

@@ -58,6 +58,7 @@ impl FleetActor {
     }
 
     fn changed(&mut self, key: ProxyKey, cx: &mut Context<FleetMsg>) {
+        self.deps.store.noticed(&key);
         let exists = self.deps.store.get(&key).is_some();
         match (exists, self.proxies.get(&key)) {
             // A proxy that is down looks at its object when it is back.

@@ -37,7 +37,7 @@ pub struct Listed {
 }
 
 /// The providers by name, as they are now.
-pub type Roster = watch::Sender<BTreeMap<String, Listed>>;
+pub type Roster = Arc<watch::Sender<BTreeMap<String, Listed>>>;
 
 /// What the parent understands.
 #[derive(strum::IntoStaticStr)]

@@ -16,9 +16,9 @@ pub trait Serve: Send + Sync + 'static {
     /// Serves until dropped; an end by itself is a failure.
     fn serve(self: Arc<Self>) -> BoxFuture<'static, String>;
 
-    /// Takes no more connections; those that have a request under way end within the deadline that
-    /// the program set. Called when the process stops.
-    fn drain(&self);
+    /// Takes no more connections and waits until those that have a request under way are served, within
+    /// a deadline of its own. Called when the process stops.
+    fn drain(self: Arc<Self>) -> BoxFuture<'static, ()>;
 }
 
 /// What a server understands.
@@ -83,7 +83,7 @@ impl<P: Purpose> Actor for ServerActor<P> {
         Err(Broken(why))
     }
 
-    fn stopping(&mut self, _: &mut Context<ServerMsg>) {
-        self.serve.drain();
+    fn last_work(&mut self) -> Option<BoxFuture<'static, ()>> {
+        Some(Arc::clone(&self.serve).drain())
     }
 }

@@ -64,6 +64,9 @@ pub trait ProxyStore: Send + Sync + 'static {
     /// message is on its way for one object, however often it changes.
     fn watch(&self, fleet: Addr<FleetMsg>) -> BoxFuture<'static, ()>;
 
+    /// The fleet is about to look at this object: it is told anew of changes from here on.
+    fn noticed(&self, key: &ProxyKey);
+
     /// The object as the watch saw it last.
     fn get(&self, key: &ProxyKey) -> Option<Arc<Proxy>>;
 

@@ -11,6 +11,7 @@
 //! | [`addr`] | the address of an actor, stable across its restarts, and what a call can end in |
 //! | [`host`] | runs an [`Actor`] on ractor: meters, catches panics, passes supervision on |
 //! | [`children`] | what a parent knows of its children: restart, backoff, ordered stop |
+//! | [`root`] | a whole system: its root, and how it ended |
 //! | [`restart`] | when to restart, pure |
 //! | [`directory`] | who is alive, for scrapes and for those who look in from outside |
 //! | [`meter`] | what is counted, per actor and per kind |
@@ -22,10 +23,14 @@ pub mod directory;
 pub mod host;
 pub mod meter;
 pub mod restart;
+pub mod root;
+#[cfg(test)]
+mod tests;
 pub mod work;
 
 pub use addr::{Addr, AskError, Down, Message, Reply};
 pub use children::ChildSpec;
-pub use host::{Actor, Broken, Context, Running, System};
+pub use host::{Actor, Broken, Context};
 pub use restart::{Cause, Policy};
+pub use root::{Running, System};
 pub use work::{Epoch, Work};

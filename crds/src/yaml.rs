@@ -96,8 +96,13 @@ mod tests {
 
     fn walk(path: &str, schema: &Value, fields: &mut usize) {
         *fields += 1;
+        let description = schema["description"].as_str().unwrap_or_default();
         assert!(
-            schema["description"].is_string() || path.ends_with('*'),
+            !description.contains('\n'),
+            "{path} is broken: {description}"
+        );
+        assert!(
+            !description.is_empty() || path.ends_with('*'),
             "{path} says nothing"
         );
         assert!(

@@ -1,11 +1,10 @@
 //! The flags of `run` and what becomes of them.
 
 use super::{
-    listen::Listen,
     token::{TokenError, TokenSource},
     values::{self, LogFilter},
 };
-use crate::{config::names, telemetry::LogFormat};
+use crate::{config::names, http::BindAddress, telemetry::LogFormat};
 use actors::leases::terms::Terms;
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
@@ -18,11 +17,11 @@ pub struct RunOptions {
     /// The only namespace to watch; `None` is all of them.
     pub proxy_namespace: Option<String>,
     /// Where the lease API listens.
-    pub discovery_addr: Listen,
+    pub discovery_addr: BindAddress,
     /// Where `/metrics` is served.
-    pub metrics_bind_address: Listen,
+    pub metrics_bind_address: BindAddress,
     /// Where `/healthz` and `/readyz` are served.
-    pub health_probe_bind_address: Listen,
+    pub health_probe_bind_address: BindAddress,
     /// The lease API's bearer token; `None` serves everybody.
     pub discovery_token: Option<TokenSource>,
     /// The durations of leases and cooldowns.
@@ -66,7 +65,7 @@ pub struct RunArgs {
         default_value = ":8090",
         help_heading = "Addresses"
     )]
-    discovery_addr: Listen,
+    discovery_addr: BindAddress,
 
     /// Where /metrics is served
     #[arg(
@@ -76,7 +75,7 @@ pub struct RunArgs {
         default_value = ":8080",
         help_heading = "Addresses"
     )]
-    metrics_bind_address: Listen,
+    metrics_bind_address: BindAddress,
 
     /// Where /healthz and /readyz are served
     #[arg(
@@ -86,7 +85,7 @@ pub struct RunArgs {
         default_value = ":8081",
         help_heading = "Addresses"
     )]
-    health_probe_bind_address: Listen,
+    health_probe_bind_address: BindAddress,
 
     /// The longest lease that a client may ask for
     #[arg(long, env = "PROXY_OPERATOR_MAX_LEASE_TTL", value_name = "DURATION", default_value = "1h", value_parser = values::seconds, allow_hyphen_values = true, help_heading = "Leases")]
@@ -154,11 +153,24 @@ pub enum OptionsError {
         /// The other flag.
         second: &'static str,
         /// What the other flag says.
-        address: Listen,
+        address: BindAddress,
     },
     /// The environment names no usable token.
     #[error(transparent)]
     Token(#[from] TokenError),
+}
+
+impl RunOptions {
+    /// The token and the file that may hold it, at most one of them, as [`crate::http::Auth::new`]
+    /// takes them.
+    #[must_use]
+    pub fn token_or_file(&self) -> (Option<String>, Option<PathBuf>) {
+        match self.discovery_token.clone() {
+            None => (None, None),
+            Some(TokenSource::Value(token)) => (Some(token), None),
+            Some(TokenSource::File(file)) => (None, Some(file)),
+        }
+    }
 }
 
 impl TryFrom<RunArgs> for RunOptions {
@@ -197,7 +209,7 @@ impl RunArgs {
         ];
         for (at, (first, one)) in servers.iter().enumerate() {
             for (second, address) in &servers[at + 1..] {
-                if one.collides(*address) {
+                if collide(*one, *address) {
                     return Err(OptionsError::SameAddress {
                         first,
                         second,
@@ -207,5 +219,42 @@ impl RunArgs {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether both cannot be listened on at once. Port 0 is any free port.
+fn collide(one: BindAddress, other: BindAddress) -> bool {
+    let parts = |address| match address {
+        BindAddress::Everywhere(port) => (port, None),
+        BindAddress::At(at) => (at.port(), Some(at.ip()).filter(|ip| !ip.is_unspecified())),
+    };
+    let ((port, host), (other_port, other_host)) = (parts(one), parts(other));
+    port == other_port
+        && port != 0
+        && (host.is_none() || other_host.is_none() || host == other_host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_servers_on_one_port_collide_unless_the_hosts_differ() {
+        for (one, other, expected) in [
+            (":80", ":80", true),
+            (":80", "127.0.0.1:80", true),
+            ("0.0.0.0:80", "10.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "10.0.0.1:80", false),
+            (":80", ":81", false),
+            (":0", ":0", false),
+        ] {
+            let address = |text: &str| text.parse().expect(text);
+            assert_eq!(
+                collide(address(one), address(other)),
+                expected,
+                "{one} {other}"
+            );
+        }
     }
 }

@@ -92,9 +92,9 @@ fn a_refusal_is_one_line_that_names_the_flag() {
     for (flag, value, why) in [
         ("--proxy-namespace", "Not/Valid", "DNS label"),
         ("--installation-id", "", "label value"),
-        ("--discovery-addr", "8090", "not an address"),
-        ("--metrics-bind-address", ":99999", "not an address"),
-        ("--health-probe-bind-address", "host:", "not an address"),
+        ("--discovery-addr", "8090", "no address"),
+        ("--metrics-bind-address", ":99999", "no address"),
+        ("--health-probe-bind-address", "host:", "no address"),
         ("--max-lease-ttl", "0s", "above zero"),
         ("--max-lease-ttl", "-1h", "above zero"),
         ("--max-lease-ttl", "10ms", "at least 1s"),

@@ -48,8 +48,8 @@ impl TokenSource {
             (Some(value), None) if value.trim().is_empty() => Err(TokenError::Empty(VALUE)),
             (None, Some(file)) if file.as_os_str().is_empty() => Err(TokenError::Empty(FILE)),
             (Some(value), None) => {
-                // A line end behind the token is an editor's, not a part of it.
-                let value = value.trim_end_matches(['\r', '\n']);
+                // Blanks around the token are an editor's, not a part of it.
+                let value = value.trim();
                 if value.bytes().all(|c| c.is_ascii_graphic()) {
                     Ok(Some(Self::Value(value.to_owned())))
                 } else {

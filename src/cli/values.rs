@@ -39,13 +39,17 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFilter(String);
 
+/// kube logs every failed request as an error, without a word of which one. Whoever made it says
+/// more, and decides how bad it is. Written out by the user, this very target can be had back.
+const NOISE: &str = "kube_client::client::builder=off";
+
 impl LogFilter {
     /// A filter for the subscriber.
     ///
     /// # Errors
     /// Never for a filter that [`LogFilter::from_str`] has let through.
     pub fn build(&self) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-        EnvFilter::builder().parse(&self.0)
+        EnvFilter::builder().parse(format!("{NOISE},{}", self.0))
     }
 }
 

@@ -18,7 +18,12 @@ use tokio::{
 };
 use tokio_rustls::{
     TlsAcceptor,
-    rustls::{self, pki_types::PrivateKeyDer},
+    rustls::{
+        self,
+        crypto::CryptoProvider,
+        pki_types::PrivateKeyDer,
+        server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier},
+    },
     server::TlsStream,
 };
 
@@ -38,17 +43,18 @@ struct World {
 }
 
 fn world() -> World {
-    world_with_certificate_for(TARGET)
+    world_with(|issuer| acceptor(issuer, TARGET))
 }
 
-fn world_with_certificate_for(name: &str) -> World {
+/// One whose CA certifies whatever target that is.
+fn world_with(target: impl FnOnce(&Issuer<'_, KeyPair>) -> TlsAcceptor) -> World {
     let (ca_pem, issuer) = authority();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, ca_pem).expect("written");
     World {
         probe: NetProbe::new(Some(&file)).expect("a probe"),
-        target: acceptor(&issuer, name),
+        target: target(&issuer),
     }
 }
 
@@ -62,18 +68,39 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
 }
 
 fn acceptor(issuer: &Issuer<'_, KeyPair>, name: &str) -> TlsAcceptor {
+    accepting(issuer, name, Arc::new(NoClientAuth))
+}
+
+fn acceptor_that_wants_certificates(issuer: &Issuer<'_, KeyPair>) -> TlsAcceptor {
+    let mut roots = rustls::RootCertStore::empty();
+    let root = CertificateParams::default().self_signed(issuer.key());
+    roots
+        .add(root.expect("a certificate").der().clone())
+        .expect("a root");
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    accepting(issuer, TARGET, verifier.build().expect("a verifier"))
+}
+
+fn accepting(
+    issuer: &Issuer<'_, KeyPair>,
+    name: &str,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> TlsAcceptor {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
     let certificate = params.signed_by(&key, issuer).expect("a certificate");
     let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
+    let config = rustls::ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .expect("versions")
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_single_cert(vec![certificate.der().clone()], key)
         .expect("a pair");
     TlsAcceptor::from(Arc::new(config))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Listens on loopback and does `script` with every connection.

@@ -16,12 +16,14 @@ pub mod pod;
 pub mod squid;
 pub mod state;
 
+mod call;
 mod check;
 
 use crate::providers::{INSTALLATION_MARK, MANAGED_MARK};
 use actors::provider::contract::{
     CreateRequest, Created, ErrorClass, Instance, Operation, Provider, ProviderError, TargetCheck,
 };
+use call::Call;
 use config::KubernetesConfig;
 use futures::future::BoxFuture;
 use id::{PodId, is_dns_label};
@@ -30,12 +32,12 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
-use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// How long one request to the API server may take.
 pub const REQUEST: Duration = Duration::from_secs(10);
 /// How long a list may take, all its pages together.
-pub const LIST: Duration = Duration::from_secs(60);
+pub const LIST: Duration = Duration::from_mins(1);
 /// Pods a page: some 4 KB each.
 const PAGE: u32 = 500;
 
@@ -303,64 +305,6 @@ fn is_label_value(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// One call of the contract under way: what its errors have to name.
-struct Call<'a> {
-    provider: &'a str,
-    operation: Operation,
-    id: Option<String>,
-}
-
-impl Call<'_> {
-    /// Waits for one answer of the API server, for [`REQUEST`] at most.
-    async fn answer<T>(
-        &self,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<kube::Result<T>, ProviderError> {
-        tokio::time::timeout(REQUEST, request)
-            .await
-            .map_err(|_| self.timed_out(REQUEST))
-    }
-
-    /// The pod, or `None` when there is certainly none.
-    async fn find(&self, pods: &Api<Pod>, id: &PodId) -> Result<Option<Pod>, ProviderError> {
-        match self.answer(pods.get(&id.name)).await? {
-            Ok(pod) => Ok(Some(pod)),
-            Err(error) if classify::classify(&error) == ErrorClass::NotFound => Ok(None),
-            Err(error) => Err(self.refused(error)),
-        }
-    }
-
-    fn parse(&self, id: &str) -> Result<PodId, ProviderError> {
-        id.parse::<PodId>()
-            .map_err(|malformed| self.failed(ErrorClass::Permanent, malformed))
-    }
-
-    fn refused(&self, error: kube::Error) -> ProviderError {
-        let failed = self.failed(classify::classify(&error), classify::message(&error));
-        ProviderError {
-            source: Some(Arc::new(error)),
-            ..failed
-        }
-    }
-
-    fn timed_out(&self, after: Duration) -> ProviderError {
-        let seconds = after.as_secs();
-        let message = format!("no answer from the API server within {seconds} s");
-        self.failed(ErrorClass::Transient, message)
-    }
-
-    fn failed(&self, class: ErrorClass, message: impl Display) -> ProviderError {
-        ProviderError {
-            class,
-            operation: self.operation,
-            provider: self.provider.to_owned(),
-            id: self.id.clone(),
-            message: message.to_string(),
-            source: None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,7 +345,7 @@ mod tests {
         let cases: [(&str, Change); 8] = [
             ("namespace \"\":", |r| r.namespace.clear()),
             ("namespace \"other\": this operator serves only", |r| {
-                r.namespace = "other".into()
+                r.namespace = "other".into();
             }),
             ("name \"A\":", |r| r.name = "A".into()),
             ("uid \"\":", |r| r.uid.clear()),
@@ -428,7 +372,7 @@ mod tests {
         assert_eq!(error.id, Some(format!("crawl/{}", request().name)));
         assert!(error.to_string().starts_with("k8s: create: "), "{error}");
         let [check] = &provider.check().await[..] else {
-            panic!("one target")
+            panic!("one target");
         };
         assert_eq!(
             (&*check.name, check.reason, check.ready),

@@ -166,17 +166,7 @@ impl Visit for Fields {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        let mut text = value.to_string();
-        let mut cause = value.source();
-        while let Some(error) = cause {
-            let error_text = error.to_string();
-            // Many errors print their cause themselves.
-            if !text.ends_with(&error_text) {
-                text = format!("{text}: {error_text}");
-            }
-            cause = error.source();
-        }
-        self.put_text(field, text);
+        self.put_text(field, super::with_causes(value));
     }
 }
 
@@ -307,15 +297,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_its_causes_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("cannot list pods")]
-        struct Listing(#[source] io::Error);
-
+    fn an_error_is_told_with_its_causes() {
         let lines = logged(|| {
-            let failure = Listing(io::Error::other("connection reset"));
-            let failure: &(dyn Error + 'static) = &failure;
-            error!(error = failure, "sweep ended");
+            let failure = anyhow::Error::new(io::Error::other("connection reset"))
+                .context("cannot list pods");
+            error!(error = failure.as_ref() as &dyn Error, "sweep ended");
         });
         assert_eq!(
             object(&lines[0])["error"],

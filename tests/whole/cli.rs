@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 type Scenario = (&'static str, fn() -> Result<()>);
 
 /// All that needs no cluster.
-pub const SCENARIOS: [Scenario; 9] = [
+pub const SCENARIOS: &[Scenario] = &[
     (
         "cli::help_and_version_go_to_stdout",
         help_and_version_go_to_stdout,
@@ -48,6 +48,14 @@ pub const SCENARIOS: [Scenario; 9] = [
     (
         "cli::a_token_that_is_none_is_refused",
         a_token_that_is_none_is_refused,
+    ),
+    (
+        "cli::a_ca_file_that_holds_none_is_named",
+        a_ca_file_that_holds_none_is_named,
+    ),
+    (
+        "cli::an_address_in_use_is_named",
+        an_address_in_use_is_named,
     ),
     ("cli::no_cluster_ends_the_start", no_cluster_ends_the_start),
     ("cli::a_closed_pipe_is_no_crash", a_closed_pipe_is_no_crash),
@@ -125,11 +133,11 @@ const BAD_FLAGS: [(&str, &str, &str); 19] = [
     ("proxy-namespace", "Two Words", "DNS label"),
     ("proxy-namespace", "", "DNS label"),
     ("installation-id", "-", "label value"),
-    ("discovery-addr", "8090", "not an address"),
-    ("discovery-addr", "nowhere.example:80", "not an address"),
+    ("discovery-addr", "8090", "no address"),
+    ("discovery-addr", "nowhere.example:80", "no address"),
     ("discovery-addr", ":8081", "--health-probe-bind-address"),
-    ("metrics-bind-address", ":65536", "not an address"),
-    ("health-probe-bind-address", "0", "not an address"),
+    ("metrics-bind-address", ":65536", "no address"),
+    ("health-probe-bind-address", "0", "no address"),
     ("max-lease-ttl", "0", "above zero"),
     ("max-lease-ttl", "1ms", "at least 1s"),
     ("lease-cooldown", "-15m", "above zero"),
@@ -278,19 +286,53 @@ fn a_token_that_is_none_is_refused() -> Result<()> {
         .refuses(&["DISCOVERY_TOKEN", "DISCOVERY_TOKEN_FILE"])
 }
 
-/// A kubeconfig that leads nowhere, and none at all.
-fn no_cluster_ends_the_start() -> Result<()> {
+fn a_ca_file_that_holds_none_is_named() -> Result<()> {
     let place = Place::new()?;
     let good = place.file("good.yaml", GOOD)?;
-    let free = |flag: &str| format!("--{flag}=127.0.0.1:0");
-    let servers = [
-        "discovery-addr",
-        "metrics-bind-address",
-        "health-probe-bind-address",
-    ]
-    .map(free);
-    let mut words = vec!["run", "--providers-config", &good];
-    words.extend(servers.iter().map(String::as_str));
+    let missing = place.path("ca.pem").display().to_string();
+    for path in [&missing, &place.file("not.pem", "no certificate")?] {
+        let flag = format!("--probe-ca-file={path}");
+        place
+            .operator(&["--providers-config", &good, &flag])
+            .refuses(&[path])?;
+    }
+    Ok(())
+}
+
+fn an_address_in_use_is_named() -> Result<()> {
+    let place = Place::new()?;
+    let good = place.file("good.yaml", GOOD)?;
+    let taken = TcpListener::bind("127.0.0.1:0")?;
+    let address = taken.local_addr()?.to_string();
+    for flag in ADDRESSES {
+        let mut words = vec![format!("--providers-config={good}")];
+        words.extend(ADDRESSES.iter().map(|other| {
+            let address = if *other == flag {
+                &address
+            } else {
+                "127.0.0.1:0"
+            };
+            format!("--{other}={address}")
+        }));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        place.operator(&words).refuses(&[&address])?;
+    }
+    Ok(())
+}
+
+const ADDRESSES: [&str; 3] = [
+    "discovery-addr",
+    "metrics-bind-address",
+    "health-probe-bind-address",
+];
+
+/// A kubeconfig that leads nowhere, none at all, and a server that takes the call and never answers.
+fn no_cluster_ends_the_start() -> Result<()> {
+    let place = Place::new()?;
+    let file = format!("--providers-config={}", place.file("good.yaml", GOOD)?);
+    let mut words = vec![file];
+    words.extend(ADDRESSES.iter().map(|flag| format!("--{flag}=127.0.0.1:0")));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
 
     let closed = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let nowhere = place.file("nowhere.kubeconfig", &kubeconfig(&closed))?;
@@ -303,7 +345,10 @@ fn no_cluster_ends_the_start() -> Result<()> {
     place
         .operator(&words)
         .env("KUBECONFIG", &missing)
-        .refuses(&["missing.kubeconfig"])
+        .refuses(&["missing.kubeconfig"])?;
+
+    let silent = place.server.local_addr()?.to_string();
+    place.operator(&words).says_one_line(&[&silent])
 }
 
 fn a_closed_pipe_is_no_crash() -> Result<()> {
@@ -400,6 +445,16 @@ impl Operator<'_> {
     /// Ends with 2 and one line that holds all `parts`, without having gone to the API server.
     fn refuses(self, parts: &[&str]) -> Result<()> {
         let (place, words) = (self.place, format!("{:?}", self.command));
+        self.says_one_line(parts)?;
+        match place.server.accept() {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+            other => bail!("{words} went to the API server: {other:?}"),
+        }
+    }
+
+    /// Ends with 2 and one line that holds all `parts`.
+    fn says_one_line(self, parts: &[&str]) -> Result<()> {
+        let words = format!("{:?}", self.command);
         let ended = self.end().with_context(|| words.clone())?;
         ensure!(ended.status.code() == Some(2), "{words}: {ended:?}");
         ensure!(ended.out.is_empty(), "{words} prints to stdout: {ended:?}");
@@ -417,10 +472,7 @@ impl Operator<'_> {
                 "{words} does not name {part}: {ended:?}"
             );
         }
-        match place.server.accept() {
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
-            other => bail!("{words} went to the API server: {other:?}"),
-        }
+        Ok(())
     }
 }
 

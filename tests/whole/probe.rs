@@ -129,7 +129,8 @@ async fn logged(squid: &Squid, method: &str, listener: SocketAddr) -> anyhow::Re
         .with_context(|| format!("no {method} {target} in\n{}", squid.access_log()))
 }
 
-/// An IPv6 address and a host name of the proxy work as its IPv4 address does.
+/// An IPv6 address and a host name of the proxy work as its IPv4 address does; and so does a target
+/// that is an address.
 pub async fn a_proxy_is_reached_by_address_and_by_name() -> anyhow::Result<()> {
     let lab = Lab::at(Ipv6Addr::LOCALHOST.into(), Access::Open).await?;
     lab.probe.probe(&lab.https("/generate_204")).await?;
@@ -140,6 +141,12 @@ pub async fn a_proxy_is_reached_by_address_and_by_name() -> anyhow::Result<()> {
         ..lab.https("/generate_204")
     };
     lab.probe.probe(&by_name).await?;
+
+    let of_address = Fetch {
+        url: lab.judge.url("/generate_204").into(),
+        ..by_name
+    };
+    lab.probe.probe(&of_address).await?;
     Ok(())
 }
 

@@ -1,9 +1,18 @@
 //! Addresses: how one actor reaches another, whatever restarts in between.
 
-use super::meter::{Meter, Ticket};
+use super::{
+    directory::{End, Path, Seat},
+    meter::Meter,
+    restart::Cause,
+    work::Epoch,
+};
 use arc_swap::ArcSwapOption;
-use ractor::{ActorRef, RpcReplyPort};
-use std::{fmt, sync::Arc, time::Duration};
+use ractor::{ActorRef, ActorStatus, RpcReplyPort};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// What can be sent. Derive `strum::IntoStaticStr` on the enum: the variant's name is the metric label.
 pub trait Message: Send + 'static {
@@ -27,11 +36,36 @@ pub type Reply<R> = RpcReplyPort<R>;
 /// What travels through a mailbox.
 pub(super) enum Envelope<M> {
     /// A message and the ticket that counts it.
-    Letter(M, Ticket),
-    /// A child's pause is over; sent by the host to itself.
-    Respawn(super::children::ChildId),
-    /// A child died before it was linked; sent by the host to itself.
-    Stillborn(super::children::ChildId, String),
+    Letter(M, Ticket<M>),
+    /// Fail, as if by a defect.
+    Panic,
+    /// The pause of a child after its incarnation is over; sent by the host to itself.
+    Respawn(Path, Epoch),
+    /// A child's incarnation died before it was linked; sent by the host to itself.
+    Stillborn(Path, Epoch, Cause),
+}
+
+/// Counts one message from sending until its handler ends. One that dies with its mailbox is
+/// dropped with it, and so counted off.
+pub(super) struct Ticket<M> {
+    to: Addr<M>,
+    pub(super) sent: Instant,
+}
+
+impl<M> Ticket<M> {
+    fn new(to: &Addr<M>) -> Self {
+        to.0.meter.sent();
+        Self {
+            to: to.clone(),
+            sent: Instant::now(),
+        }
+    }
+}
+
+impl<M> Drop for Ticket<M> {
+    fn drop(&mut self) {
+        self.to.0.meter.done();
+    }
 }
 
 /// Nobody is at this address right now.
@@ -58,8 +92,13 @@ pub enum AskError {
 pub struct Addr<M>(Arc<Slot<M>>);
 
 struct Slot<M> {
-    current: ArcSwapOption<ActorRef<Envelope<M>>>,
-    meter: Arc<Meter>,
+    current: ArcSwapOption<Incarnation<M>>,
+    meter: Meter,
+}
+
+struct Incarnation<M> {
+    epoch: Epoch,
+    actor: ActorRef<Envelope<M>>,
 }
 
 impl<M> Clone for Addr<M> {
@@ -78,7 +117,7 @@ impl<M> Default for Addr<M> {
     fn default() -> Self {
         Self(Arc::new(Slot {
             current: ArcSwapOption::empty(),
-            meter: Arc::default(),
+            meter: Meter::default(),
         }))
     }
 }
@@ -90,11 +129,19 @@ impl<M: Message> Addr<M> {
     /// [`Down`], and the message is gone.
     pub fn tell(&self, message: M) -> Result<(), Down> {
         let current = self.0.current.load();
-        let actor = current.as_ref().ok_or(Down)?;
-        let ticket = Ticket::new(Arc::clone(&self.0.meter));
-        actor
-            .cast(Envelope::Letter(message, ticket))
-            .map_err(|_| Down)
+        let current = current.as_ref().ok_or(Down)?;
+        let letter = Envelope::Letter(message, Ticket::new(self));
+        current.actor.cast(letter).map_err(|_| Down)
+    }
+
+    /// Whether somebody is at this address right now; by the time that something is sent it may have changed.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.0
+            .current
+            .load()
+            .as_ref()
+            .is_some_and(|at| at.actor.get_status() < ActorStatus::Stopping)
     }
 
     /// Sends what does not matter to an actor that is down, since it asks anew when it starts.
@@ -124,18 +171,57 @@ impl<M: Message> Addr<M> {
 
     /// Puts an envelope of the host's own into the mailbox.
     pub(super) fn post(&self, envelope: Envelope<M>) {
-        if let Some(actor) = &*self.0.current.load() {
+        self.0.post(envelope);
+    }
+
+    /// Leads to `actor` from here on, unless a newer incarnation is bound: one that is killed while
+    /// it starts may be late.
+    pub(super) fn bind(&self, epoch: Epoch, actor: ActorRef<Envelope<M>>) {
+        let new = Arc::new(Incarnation { epoch, actor });
+        self.0.current.rcu(|current| match current {
+            Some(newer) if newer.epoch >= epoch => Some(Arc::clone(newer)),
+            _ => Some(Arc::clone(&new)),
+        });
+    }
+
+    #[cfg(test)]
+    pub(super) fn actor(&self) -> Option<ActorRef<Envelope<M>>> {
+        let current = self.0.current.load();
+        current.as_ref().map(|current| current.actor.clone())
+    }
+
+    pub(super) fn meter(&self) -> &Meter {
+        &self.0.meter
+    }
+
+    pub(super) fn seat(&self) -> Arc<dyn Seat> {
+        Arc::clone(&self.0) as _
+    }
+}
+
+impl<M: Message> Slot<M> {
+    fn post(&self, envelope: Envelope<M>) {
+        if let Some(current) = &*self.current.load() {
             // An actor that has ended needs no word from itself.
-            actor.cast(envelope).ok();
+            current.actor.cast(envelope).ok();
         }
     }
+}
 
-    pub(super) fn bind(&self, actor: ActorRef<Envelope<M>>) {
-        self.0.current.store(Some(Arc::new(actor)));
+impl<M: Message> Seat for Slot<M> {
+    fn meter(&self) -> &Meter {
+        &self.meter
     }
 
-    pub(super) fn meter(&self) -> &Arc<Meter> {
-        &self.0.meter
+    fn end(&self, how: End) {
+        let Some(current) = &*self.current.load() else {
+            return;
+        };
+        match how {
+            End::Kill => current.actor.kill(),
+            End::Stop => current.actor.stop(None),
+            End::Panic => self.post(Envelope::Panic),
+        }
     }
 }
 
@@ -172,11 +258,11 @@ pub(crate) mod probe {
         }
     }
 
-    pub(crate) async fn inbox<M: Message + Sync>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
+    pub(crate) async fn inbox<M: Message>() -> (Addr<M>, mpsc::UnboundedReceiver<M>) {
         let (tx, rx) = mpsc::unbounded_channel();
         let (actor, _) = Actor::spawn(None, Inbox(tx), ()).await.expect("spawns");
         let addr = Addr::default();
-        addr.bind(actor);
+        addr.bind(Epoch::next(), actor);
         (addr, rx)
     }
 }

@@ -1,20 +1,33 @@
 //! Who is alive. An object made by the root, not a global: tests of one process do not meet in it.
 
-use super::{meter::Meter, restart::Cause, work::Epoch};
-use dashmap::DashMap;
-use ractor::ActorCell;
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use super::{
+    meter::{KindMeter, Meter},
+    restart::Cause,
+    work::Epoch,
+};
+use dashmap::{DashMap, Entry as Slot};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 /// Where an actor stands in the tree: `fleet`, `proxy/<namespace>/<name>`.
 pub type Path = Arc<str>;
 
+/// Where an actor sits, whatever it understands: what is behind an address.
+pub(super) trait Seat: Send + Sync {
+    fn meter(&self) -> &Meter;
+    /// Ends who sits there, if anyone does.
+    fn end(&self, how: End);
+}
+
 struct Entry {
-    kind: &'static str,
+    kind: Arc<KindMeter>,
     epoch: Epoch,
     since: SystemTime,
     restarts: u32,
-    meter: Arc<Meter>,
-    cell: ActorCell,
+    seat: Arc<dyn Seat>,
     last_error: Option<Box<str>>,
 }
 
@@ -35,6 +48,8 @@ pub struct Seen {
     pub mailbox_depth: u32,
     /// Messages handled since the first start.
     pub handled: u64,
+    /// The message that is being handled, and for how long.
+    pub handling: Option<(&'static str, Duration)>,
     /// Why an earlier incarnation failed.
     pub last_error: Option<String>,
 }
@@ -46,6 +61,8 @@ pub enum End {
     Kill,
     /// After the message under way, with its children stopped in order.
     Stop,
+    /// By a panic in its handler, in turn with its messages, as if by a defect.
+    Panic,
 }
 
 /// All supervised actors of one system.
@@ -56,26 +73,29 @@ impl Directory {
     pub(super) fn started(
         &self,
         path: &Path,
-        kind: &'static str,
+        kind: &Arc<KindMeter>,
         epoch: Epoch,
-        meter: &Arc<Meter>,
-        cell: ActorCell,
+        seat: Arc<dyn Seat>,
     ) {
-        let before = self.0.remove(path).map(|(_, entry)| entry);
-        let (restarts, last_error) = match before {
-            Some(entry) => (entry.restarts + 1, entry.last_error),
-            None => (0, None),
-        };
-        let entry = Entry {
-            kind,
+        let mut entry = Entry {
+            kind: Arc::clone(kind),
             epoch,
             since: SystemTime::now(),
-            restarts,
-            meter: Arc::clone(meter),
-            cell,
-            last_error,
+            restarts: 0,
+            seat,
+            last_error: None,
         };
-        self.0.insert(Arc::clone(path), entry);
+        match self.0.entry(Arc::clone(path)) {
+            Slot::Occupied(mut slot) => {
+                let before = slot.get_mut();
+                entry.restarts = before.restarts + 1;
+                entry.last_error = before.last_error.take();
+                slot.insert(entry);
+            }
+            Slot::Vacant(slot) => {
+                slot.insert(entry);
+            }
+        }
     }
 
     pub(super) fn failed(&self, path: &Path, cause: &Cause) {
@@ -97,12 +117,13 @@ impl Directory {
             .iter()
             .map(|entry| Seen {
                 path: Arc::clone(entry.key()),
-                kind: entry.kind,
+                kind: entry.kind.name(),
                 epoch: entry.epoch,
                 since: entry.since,
                 restarts: entry.restarts,
-                mailbox_depth: entry.meter.depth(),
-                handled: entry.meter.handled(),
+                mailbox_depth: entry.seat.meter().depth(),
+                handled: entry.seat.meter().handled(),
+                handling: entry.kind.handling(entry.seat.meter()),
                 last_error: entry.last_error.as_deref().map(Into::into),
             })
             .collect();
@@ -115,8 +136,8 @@ impl Directory {
     pub fn mailbox_depths(&self) -> BTreeMap<&'static str, (u64, u32)> {
         let mut depths = BTreeMap::<_, (u64, u32)>::new();
         for entry in &self.0 {
-            let (sum, max) = depths.entry(entry.kind).or_default();
-            let depth = entry.meter.depth();
+            let (sum, max) = depths.entry(entry.kind.name()).or_default();
+            let depth = entry.seat.meter().depth();
             *sum += u64::from(depth);
             *max = (*max).max(depth);
         }
@@ -124,14 +145,12 @@ impl Directory {
     }
 
     /// Ends the actor at `path`; its supervisor starts it again. False when nobody is there.
+    #[must_use = "nobody may be there"]
     pub fn end(&self, path: &str, end: End) -> bool {
-        let Some(entry) = self.0.get(path) else {
-            return false;
-        };
-        match end {
-            End::Kill => entry.cell.kill(),
-            End::Stop => entry.cell.stop(None),
+        let entry = self.0.get(path);
+        if let Some(entry) = &entry {
+            entry.seat.end(end);
         }
-        true
+        entry.is_some()
     }
 }

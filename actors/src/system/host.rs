@@ -5,7 +5,8 @@
 //! to say which children it wants.
 //!
 //! Guarantees: a handler runs alone, from start to end; a child that ends although it is wanted is
-//! started again as [`super::restart`] says; an actor that stops has stopped its children before.
+//! started again as [`super::restart`] says, after the state of the one before it was dropped; an
+//! actor that stops has stopped its children before.
 
 use super::{
     addr::{Addr, Envelope, Message},
@@ -16,17 +17,17 @@ use super::{
     work::Epoch,
 };
 use dashmap::DashMap;
-use ractor::{ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use futures::future::BoxFuture;
+use ractor::{ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use std::{
-    any::Any,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 /// A handler's word that what the actor rests on no longer holds: it ends, and is made anew.
 /// What can be recovered from is state, not this.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Broken(pub String);
 
@@ -67,53 +68,72 @@ pub trait Actor: Send + Sized + 'static {
 
     /// The last thing it does when it is stopped; its children are still there. A kill skips it.
     fn stopping(&mut self, _cx: &mut Context<Self::Msg>) {}
+
+    /// What has to end before it may, when it is stopped: awaited after [`Self::stopping`]. It ends by
+    /// itself within seconds.
+    fn last_work(&mut self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 }
 
 /// What the actors of one system share.
 pub(super) struct Shared {
     pub(super) directory: Arc<Directory>,
-    meters: Meters,
-    kinds: DashMap<&'static str, Arc<KindMeter>>,
-    /// Why the root gave up.
-    escalated: OnceLock<String>,
+    pub(super) meters: Meters,
+    pub(super) kinds: DashMap<&'static str, Arc<KindMeter>>,
+}
+
+impl Shared {
+    pub(super) fn kind(&self, kind: &'static str) -> Arc<KindMeter> {
+        if let Some(known) = self.kinds.get(kind) {
+            return Arc::clone(&known);
+        }
+        let of_kind = || Arc::new(self.meters.of_kind(kind));
+        Arc::clone(&self.kinds.entry(kind).or_insert_with(of_kind))
+    }
+}
+
+/// An actor's own place in the system.
+pub(super) struct Own<M: Message> {
+    pub(super) me: Addr<M>,
+    pub(super) cell: ActorCell,
+    path: Path,
+    shared: Arc<Shared>,
 }
 
 /// What an actor is handed with every message: itself and its children.
 pub struct Context<M: Message> {
-    me: Addr<M>,
-    cell: ActorCell,
-    path: Path,
+    own: Own<M>,
+    policy: &'static Policy,
+    /// Most actors have none.
     children: Option<Box<Children>>,
-    policy: Policy,
-    shared: Arc<Shared>,
-    kind: Arc<KindMeter>,
 }
 
 impl<M: Message> Context<M> {
     /// The actor's own address.
     #[must_use]
     pub fn me(&self) -> &Addr<M> {
-        &self.me
+        &self.own.me
     }
 
     /// Where the actor stands in the tree.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.own.path
     }
 
     /// Starts a child and keeps it alive; nothing happens if one stands at this path already.
     pub fn start(&mut self, child: ChildSpec) {
         let children = self
             .children
-            .get_or_insert_with(|| Box::new(Children::new(self.policy)));
-        children.start(child, &self.me, &self.cell, &self.shared);
+            .get_or_insert_with(|| Box::new(Children::new(self.policy, &self.own.shared)));
+        children.start(child, &self.own);
     }
 
     /// Lets the child at `path` go.
     pub fn stop_child(&mut self, path: &str) {
         if let Some(children) = &mut self.children {
-            children.stop(path, &self.shared);
+            children.stop(path);
         }
     }
 
@@ -135,8 +155,10 @@ pub(super) struct Start<'a> {
     pub(super) supervisor: ActorCell,
     pub(super) shared: &'a Arc<Shared>,
     pub(super) epoch: Epoch,
+    /// Whether this supervisor had started it before.
+    pub(super) again: bool,
     /// Called if the actor dies before its supervisor is linked to it, since no event tells of that.
-    pub(super) stillborn: Box<dyn FnOnce(String) + Send>,
+    pub(super) stillborn: Box<dyn FnOnce(Cause) + Send>,
 }
 
 /// The ractor behaviour of every actor of ours.
@@ -144,133 +166,161 @@ pub(super) struct Host<A>(PhantomData<fn() -> A>);
 
 /// An actor and what it is handed.
 pub(super) struct Hosted<A: Actor> {
-    actor: A,
+    /// Dropped at its end, before its supervisor hears of it: nothing of it may meet its successor.
+    living: Option<Living<A>>,
     context: Context<A::Msg>,
 }
 
-/// A kill drops the state without a word to the actor, so what must not be missed stands here.
-impl<A: Actor> Drop for Hosted<A> {
-    fn drop(&mut self) {
-        self.context.kind.alive.dec();
+struct Living<A> {
+    actor: A,
+    kind: Alive,
+}
+
+/// Counts an actor as alive. A kill drops the state without a word to the actor, so this is a drop.
+struct Alive(Arc<KindMeter>);
+
+impl Alive {
+    fn new(kind: Arc<KindMeter>) -> Self {
+        kind.alive.inc();
+        Self(kind)
     }
 }
 
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.alive.dec();
+    }
+}
+
+pub(super) struct Arguments<A: Actor> {
+    pub(super) actor: A,
+    pub(super) me: Addr<A::Msg>,
+    pub(super) epoch: Epoch,
+    pub(super) path: Path,
+    pub(super) kind: Arc<KindMeter>,
+    pub(super) shared: Arc<Shared>,
+}
+
 impl<A: Actor> Host<A> {
+    const POLICY: &'static Policy = &A::POLICY;
+
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+
     /// Starts `actor` without waiting for it. Messages may be sent to `addr` from here on.
     pub(super) fn start(
         path: &Path,
         addr: &Addr<A::Msg>,
         actor: A,
         start: Start<'_>,
-    ) -> Option<ActorCell> {
-        let supervisor = start.supervisor.clone();
-        let arguments = Self::arguments(path, addr, actor, start.shared);
-        let spawned = ractor::ActorRuntime::spawn_linked_instant(
-            None,
-            Self(PhantomData),
-            arguments,
-            supervisor,
-        );
-        let (actor_ref, started) = match spawned {
-            Ok(spawned) => spawned,
-            Err(error) => {
-                (start.stillborn)(error.to_string());
-                return None;
-            }
+    ) -> Result<ActorCell, Cause> {
+        let kind = start.shared.kind(A::KIND);
+        let arguments = Arguments {
+            actor,
+            me: addr.clone(),
+            epoch: start.epoch,
+            path: Arc::clone(path),
+            kind: Arc::clone(&kind),
+            shared: Arc::clone(start.shared),
         };
-        let cell = actor_ref.get_cell();
-        addr.bind(actor_ref);
-        start
-            .shared
-            .directory
-            .started(path, A::KIND, start.epoch, addr.meter(), cell.clone());
+        let (actor, started) = ractor::ActorRuntime::spawn_linked_instant(
+            None,
+            Self::new(),
+            Box::new(arguments),
+            start.supervisor,
+        )
+        .map_err(|error| Cause::Error(error.to_string()))?;
+        let cell = actor.get_cell();
+        addr.bind(start.epoch, actor);
+        let directory = &start.shared.directory;
+        if !start.again {
+            directory.forget(path, start.epoch);
+        }
+        directory.started(path, &kind, start.epoch, addr.seat());
         let stillborn = start.stillborn;
         tokio::spawn(async move {
             if let Ok(Err(error)) = started.await {
-                stillborn(error.to_string());
+                stillborn(before_birth(&error));
             }
         });
-        Some(cell)
-    }
-
-    fn arguments(path: &Path, addr: &Addr<A::Msg>, actor: A, shared: &Arc<Shared>) -> Arguments<A> {
-        Arguments {
-            actor,
-            me: addr.clone(),
-            path: Arc::clone(path),
-            shared: Arc::clone(shared),
-        }
+        Ok(cell)
     }
 }
 
-pub(super) struct Arguments<A: Actor> {
-    actor: A,
-    me: Addr<A::Msg>,
-    path: Path,
-    shared: Arc<Shared>,
+/// Why an actor died before its supervisor was linked to it. Nothing of ours runs so early: either
+/// it was killed, or its supervisor is ending and will not care.
+fn before_birth(error: &SpawnErr) -> Cause {
+    tracing::debug!(%error, "died before its supervisor was linked to it");
+    Cause::Killed
 }
 
 impl<A: Actor> ractor::Actor for Host<A> {
     type Msg = Envelope<A::Msg>;
-    type State = Hosted<A>;
-    type Arguments = Arguments<A>;
+    // Boxed, since ractor's futures hold several copies of both in line.
+    type State = Box<Hosted<A>>;
+    type Arguments = Box<Arguments<A>>;
 
     async fn pre_start(
         &self,
         me: ActorRef<Self::Msg>,
-        with: Arguments<A>,
-    ) -> Result<Hosted<A>, ActorProcessingErr> {
-        let kind = with
-            .shared
-            .kinds
-            .entry(A::KIND)
-            .or_insert_with(|| Arc::new(with.shared.meters.of_kind(A::KIND)))
-            .clone();
-        kind.alive.inc();
-        Ok(Hosted {
-            actor: with.actor,
-            context: Context {
-                me: with.me,
-                cell: me.get_cell(),
-                path: with.path,
-                children: None,
-                policy: A::POLICY,
-                shared: with.shared,
+        with: Box<Arguments<A>>,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        let kind = Alive::new(with.kind);
+        let cell = me.get_cell();
+        // Whoever started it does so too, but maybe later than this actor's first word to itself.
+        with.me.bind(with.epoch, me);
+        Ok(Box::new(Hosted {
+            living: Some(Living {
+                actor: with.actor,
                 kind,
+            }),
+            context: Context {
+                own: Own {
+                    me: with.me,
+                    cell,
+                    path: with.path,
+                    shared: with.shared,
+                },
+                policy: Self::POLICY,
+                children: None,
             },
-        })
+        }))
     }
 
     async fn post_start(
         &self,
         _: ActorRef<Self::Msg>,
-        hosted: &mut Hosted<A>,
+        hosted: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        hosted.guarded(|actor, cx| actor.started(cx))
+        hosted.guarded(A::started)
     }
 
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
         envelope: Self::Msg,
-        hosted: &mut Hosted<A>,
+        hosted: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match envelope {
             Envelope::Letter(message, ticket) => {
-                let kind = Arc::clone(&hosted.context.kind);
-                let _taken = kind.taken(ticket);
-                let meters = &hosted.context.shared.meters;
-                meters.message(A::KIND, message.name()).inc();
+                let Some(living) = &hosted.living else {
+                    return Ok(());
+                };
+                let (kind, me) = (Arc::clone(&living.kind.0), hosted.context.me().clone());
+                let _taken = kind.taken(me.meter(), message.name(), ticket.sent);
                 hosted.guarded(|actor, cx| actor.handle(message, cx))
             }
-            Envelope::Respawn(id) => {
+            #[expect(clippy::panic, reason = "asked for, to see how it is survived")]
+            Envelope::Panic => hosted.guarded(|_, _| panic!("asked to panic")),
+            Envelope::Respawn(path, last) => {
                 let cx = &mut hosted.context;
                 if let Some(children) = &mut cx.children {
-                    children.run(id, &cx.me, &cx.cell, &cx.shared);
+                    children.run(&path, last, &cx.own);
                 }
                 Ok(())
             }
-            Envelope::Stillborn(id, why) => hosted.lost(id, Cause::Error(why)),
+            Envelope::Stillborn(path, epoch, cause) => hosted.lost(&path, epoch, &cause),
         }
     }
 
@@ -279,16 +329,20 @@ impl<A: Actor> ractor::Actor for Host<A> {
         &self,
         _: ActorRef<Self::Msg>,
         event: SupervisionEvent,
-        hosted: &mut Hosted<A>,
+        hosted: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let (cell, cause) = match event {
-            SupervisionEvent::ActorTerminated(cell, _, _) => (cell, Cause::Killed),
+            SupervisionEvent::ActorTerminated(cell, state, _) => {
+                // The dead one's work ends here, before a successor starts its own.
+                drop(state);
+                (cell, Cause::Killed)
+            }
             SupervisionEvent::ActorFailed(cell, error) => (cell, cause_of(&error)),
             _ => return Ok(()),
         };
-        let children = hosted.context.children.as_mut();
+        let children = hosted.context.children.as_ref();
         match children.and_then(|all| all.by_cell(cell.get_id())) {
-            Some(id) => hosted.lost(id, cause),
+            Some((path, epoch)) => hosted.lost(&path, epoch, &cause),
             None => Ok(()),
         }
     }
@@ -296,17 +350,29 @@ impl<A: Actor> ractor::Actor for Host<A> {
     async fn post_stop(
         &self,
         _: ActorRef<Self::Msg>,
-        hosted: &mut Hosted<A>,
+        hosted: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let stopped = hosted.guarded(|actor, cx| {
             actor.stopping(cx);
             Ok(())
         });
-        let cx = &mut hosted.context;
-        if let Some(children) = &mut cx.children {
-            children.stop_all(&cx.shared).await;
+        let last_work = hosted
+            .living
+            .as_mut()
+            .and_then(|living| living.actor.last_work());
+        if let Some(work) = last_work {
+            work.await;
         }
-        stopped
+        let mut gave_up = None;
+        if let Some(mut children) = hosted.context.children.take() {
+            children.stop_all().await;
+            gave_up = children.gave_up.take();
+        }
+        hosted.living = None;
+        match gave_up {
+            Some(why) => Err(Box::new(Ended(Cause::Error(why)))),
+            None => stopped,
+        }
     }
 }
 
@@ -316,51 +382,48 @@ impl<A: Actor> Hosted<A> {
         &mut self,
         run: impl FnOnce(&mut A, &mut Context<A::Msg>) -> Result<(), Broken>,
     ) -> Result<(), ActorProcessingErr> {
-        let (actor, cx) = (&mut self.actor, &mut self.context);
-        let cause = match catch_unwind(AssertUnwindSafe(|| run(actor, cx))) {
+        let (Some(living), cx) = (&mut self.living, &mut self.context) else {
+            return Ok(());
+        };
+        let cause = match catch_unwind(AssertUnwindSafe(|| run(&mut living.actor, cx))) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(Broken(why))) => Cause::Error(why),
-            Err(panic) => Cause::Panic(panic_text(&*panic)),
+            Err(panic) => Cause::of_panic(panic),
         };
+        self.living = None;
         Err(Box::new(Ended(cause)))
     }
 
-    fn lost(
-        &mut self,
-        id: super::children::ChildId,
-        cause: Cause,
-    ) -> Result<(), ActorProcessingErr> {
-        let cx = &mut self.context;
-        let Some(lost) = cx
-            .children
-            .as_mut()
-            .and_then(|all| all.ended(id, cause, &cx.me))
-        else {
+    /// A child that is wanted has ended.
+    fn lost(&mut self, path: &Path, epoch: Epoch, cause: &Cause) -> Result<(), ActorProcessingErr> {
+        let Context { own, children, .. } = &mut self.context;
+        let Some(children) = children else {
             return Ok(());
         };
-        cx.shared.directory.failed(&lost.path, &lost.cause);
-        let kind = lost.path.split('/').next().unwrap_or_default();
-        cx.shared.meters.restarted(kind, lost.cause.reason());
-        let Some(error) = lost.cause.message() else {
-            tracing::info!(actor = &*lost.path, "killed from outside, started again");
+        let Some(lost) = children.ended(path, epoch, cause) else {
             return Ok(());
         };
-        if lost.verdict == Verdict::Escalate {
-            tracing::error!(actor = &*lost.path, error, "fails over and over, giving up");
-            let why = format!("{} fails over and over: {error}", lost.path);
-            cx.cell.stop(Some(why.clone()));
-            cx.shared.escalated.set(why).ok();
+        own.shared.directory.failed(path, cause);
+        let actor = &**path;
+        let pause = match lost.verdict {
+            Verdict::Restart(pause) => pause,
+            Verdict::Escalate => {
+                tracing::error!(actor, %cause, "fails over and over, giving up");
+                children.gave_up = Some(format!("{path} fails over and over: {cause}"));
+                own.cell.stop(None);
+                return Ok(());
+            }
+        };
+        own.shared.meters.restarted(lost.kind, cause.reason());
+        children.run_after(path, epoch, pause, own);
+        let Some(error) = cause.message() else {
+            tracing::info!(actor, "ended from outside, started again");
             return Ok(());
-        }
-        tracing::error!(
-            actor = &*lost.path,
-            error,
-            failures = lost.failures,
-            "failed, started again"
-        );
-        let (path, failures, error) = (Arc::clone(&lost.path), lost.failures, error.to_owned());
+        };
+        let failures = lost.failures;
+        tracing::error!(actor, error, failures, ?pause, "failed, starts again");
         self.guarded(|actor, cx| {
-            actor.child_failed(&path, failures, &error, cx);
+            actor.child_failed(path, failures, error, cx);
             Ok(())
         })
     }
@@ -368,91 +431,13 @@ impl<A: Actor> Hosted<A> {
 
 /// Why an actor ended, as its supervisor is told.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?}")]
+#[error("{0}")]
 struct Ended(Cause);
 
-fn cause_of(error: &ActorProcessingErr) -> Cause {
+/// Why an actor failed, of which ractor only passes on an error.
+pub(super) fn cause_of(error: &ActorProcessingErr) -> Cause {
     match error.downcast_ref::<Ended>() {
         Some(Ended(cause)) => cause.clone(),
         None => Cause::Error(error.to_string()),
-    }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "panic".to_owned())
-}
-
-/// A whole tree of actors under one root.
-pub struct System {
-    shared: Arc<Shared>,
-}
-
-/// A root that runs.
-pub struct Running {
-    cell: ActorCell,
-    ended: tokio::task::JoinHandle<()>,
-    shared: Arc<Shared>,
-}
-
-impl System {
-    /// A system whose actors are measured by `meters`.
-    #[must_use]
-    pub fn new(meters: Meters) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                directory: Arc::default(),
-                meters,
-                kinds: DashMap::new(),
-                escalated: OnceLock::new(),
-            }),
-        }
-    }
-
-    /// Who is alive in it.
-    #[must_use]
-    pub fn directory(&self) -> Arc<Directory> {
-        Arc::clone(&self.shared.directory)
-    }
-
-    /// Starts `root` at `addr`.
-    ///
-    /// # Errors
-    /// When the runtime cannot start it.
-    pub async fn run<A: Actor>(&self, addr: &Addr<A::Msg>, root: A) -> Result<Running, Broken> {
-        let path: Path = A::KIND.into();
-        let arguments = Host::arguments(&path, addr, root, &self.shared);
-        let (actor, ended) = ractor::Actor::spawn(None, Host::<A>(PhantomData), arguments)
-            .await
-            .map_err(|error| Broken(error.to_string()))?;
-        let cell = actor.get_cell();
-        addr.bind(actor);
-        let directory = &self.shared.directory;
-        directory.started(&path, A::KIND, Epoch::next(), addr.meter(), cell.clone());
-        Ok(Running {
-            cell,
-            ended,
-            shared: Arc::clone(&self.shared),
-        })
-    }
-}
-
-impl Running {
-    /// Asks the root to stop everything in order.
-    pub fn stop(&self) {
-        self.cell.stop(None);
-    }
-
-    /// Waits until the root has ended.
-    ///
-    /// # Errors
-    /// Why, when it gave up a child that it could not keep alive.
-    pub async fn ended(&mut self) -> Result<(), Broken> {
-        (&mut self.ended).await.ok();
-        self.shared
-            .escalated
-            .get()
-            .map_or(Ok(()), |why| Err(Broken(why.clone())))
     }
 }

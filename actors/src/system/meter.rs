@@ -1,22 +1,37 @@
 //! What is counted of actors: cheap enough for every message.
 
+use arc_swap::ArcSwap;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry,
 };
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        LazyLock,
+        atomic::{
+            AtomicU32, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Of one actor, across its restarts.
 #[derive(Debug, Default)]
 pub struct Meter {
     depth: AtomicU32,
+    /// Which message of its kind is being handled, counted from 1; 0 is none.
+    handling: AtomicU32,
+    /// Since when, in microseconds of [`BEGINNING`].
+    since: AtomicU64,
     handled: AtomicU64,
+}
+
+/// What [`Meter::since`] counts from.
+static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Meter {
@@ -31,28 +46,13 @@ impl Meter {
     pub fn handled(&self) -> u64 {
         self.handled.load(Relaxed)
     }
-}
 
-/// Counts one message from sending until its handler ends; a message that dies with its mailbox is
-/// counted off by the drop.
-pub(super) struct Ticket {
-    meter: Arc<Meter>,
-    sent: Instant,
-}
-
-impl Ticket {
-    pub(super) fn new(meter: Arc<Meter>) -> Self {
-        meter.depth.fetch_add(1, Relaxed);
-        Self {
-            meter,
-            sent: Instant::now(),
-        }
+    pub(super) fn sent(&self) {
+        self.depth.fetch_add(1, Relaxed);
     }
-}
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.meter.depth.fetch_sub(1, Relaxed);
+    pub(super) fn done(&self) {
+        self.depth.fetch_sub(1, Relaxed);
     }
 }
 
@@ -116,14 +116,13 @@ impl Meters {
 
     pub(super) fn of_kind(&self, kind: &'static str) -> KindMeter {
         KindMeter {
+            name: kind,
             alive: self.alive.with_label_values(&[kind]),
             duration: self.duration.with_label_values(&[kind]),
             wait: self.wait.with_label_values(&[kind]),
+            all_messages: self.messages.clone(),
+            messages: ArcSwap::default(),
         }
-    }
-
-    pub(super) fn message(&self, kind: &str, message: &str) -> IntCounter {
-        self.messages.with_label_values(&[kind, message])
     }
 
     pub(super) fn restarted(&self, kind: &str, reason: &str) {
@@ -133,33 +132,82 @@ impl Meters {
 
 /// The metrics of one kind, looked up once per kind and shared by its actors.
 pub(super) struct KindMeter {
+    name: &'static str,
     pub(super) alive: IntGauge,
     duration: Histogram,
     wait: Histogram,
+    all_messages: IntCounterVec,
+    /// One per variant of the message, in the order in which they were first seen: few, and soon
+    /// complete, so that finding one is cheaper than the label lookup would be.
+    messages: ArcSwap<Vec<(&'static str, IntCounter)>>,
 }
 
 impl KindMeter {
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Measures one message: call when it is taken out, and drop what comes back when it is done.
-    pub(super) fn taken(&self, ticket: Ticket) -> Taken<'_> {
+    pub(super) fn taken<'a>(
+        &'a self,
+        meter: &'a Meter,
+        message: &'static str,
+        sent: Instant,
+    ) -> Taken<'a> {
         let now = Instant::now();
-        self.wait.observe((now - ticket.sent).as_secs_f64());
+        self.wait.observe((now - sent).as_secs_f64());
+        let number = self.count(message);
+        let since = now.saturating_duration_since(*BEGINNING);
+        meter.since.store(micros(since), Relaxed);
+        meter.handling.store(number, Release);
         Taken {
             kind: self,
-            ticket,
+            meter,
             since: now,
         }
+    }
+
+    /// Counts a message, and returns its number within the kind.
+    fn count(&self, message: &'static str) -> u32 {
+        loop {
+            let known = self.messages.load();
+            for (number, (name, count)) in (1..).zip(known.iter()) {
+                if *name == message {
+                    count.inc();
+                    return number;
+                }
+            }
+            let count = self.all_messages.with_label_values(&[self.name, message]);
+            self.messages.rcu(|known| {
+                let mut more = Vec::clone(known);
+                if !more.iter().any(|(name, _)| *name == message) {
+                    more.push((message, count.clone()));
+                }
+                more
+            });
+        }
+    }
+
+    /// What an actor of this kind is handling, and for how long.
+    pub(super) fn handling(&self, meter: &Meter) -> Option<(&'static str, Duration)> {
+        let number = meter.handling.load(Acquire).checked_sub(1)?;
+        let known = self.messages.load();
+        let (name, _) = known.get(usize::try_from(number).ok()?)?;
+        let since = Duration::from_micros(meter.since.load(Relaxed));
+        Some((name, BEGINNING.elapsed().saturating_sub(since)))
     }
 }
 
 pub(super) struct Taken<'a> {
     kind: &'a KindMeter,
-    ticket: Ticket,
+    meter: &'a Meter,
     since: Instant,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.ticket.meter.handled.fetch_add(1, Relaxed);
+        self.meter.handling.store(0, Relaxed);
+        self.meter.handled.fetch_add(1, Relaxed);
         self.kind
             .duration
             .observe(self.since.elapsed().as_secs_f64());

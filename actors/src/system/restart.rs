@@ -1,6 +1,6 @@
 //! When a child that ended is started again. Pure: told what happened and when, says when.
 
-use std::time::Duration;
+use std::{any::Any, fmt, time::Duration};
 use tokio::time::Instant;
 
 /// Why an actor ended although it is wanted.
@@ -14,7 +14,23 @@ pub enum Cause {
     Error(String),
 }
 
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or("killed"))
+    }
+}
+
 impl Cause {
+    /// The words of a panic, which are text in all but the rarest cases.
+    #[expect(clippy::needless_pass_by_value, reason = "for use in map_err")]
+    pub(super) fn of_panic(panic: Box<dyn Any + Send>) -> Self {
+        let text = match panic.downcast_ref::<&str>() {
+            Some(text) => Some((*text).to_owned()),
+            None => panic.downcast_ref::<String>().cloned(),
+        };
+        Self::Panic(text.unwrap_or_else(|| "panic".to_owned()))
+    }
+
     /// The metric label.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -53,13 +69,13 @@ impl Policy {
     pub const PATIENT: Self = Self {
         first_pause: Duration::from_millis(100),
         last_pause: Duration::from_secs(30),
-        forgive_after: Duration::from_secs(60),
+        forgive_after: Duration::from_mins(1),
         escalate: None,
     };
 
     /// For the services without which the process is of no use.
     pub const ESSENTIAL: Self = Self {
-        escalate: Some((10, Duration::from_secs(60))),
+        escalate: Some((10, Duration::from_mins(1))),
         ..Self::PATIENT
     };
 }
@@ -150,7 +166,7 @@ mod tests {
         for _ in 0..5 {
             history.ended(&Policy::PATIENT, &failed(), born, born);
         }
-        let later = born + Duration::from_secs(60);
+        let later = born + Duration::from_mins(1);
         assert_eq!(
             history.ended(&Policy::PATIENT, &failed(), born, later),
             Verdict::Restart(MS(0))
@@ -178,7 +194,7 @@ mod tests {
                 Verdict::Escalate
             );
         }
-        let a_minute_later = now + Duration::from_secs(60);
+        let a_minute_later = now + Duration::from_mins(1);
         assert_ne!(
             history.ended(&Policy::ESSENTIAL, &failed(), now, a_minute_later),
             Verdict::Escalate

@@ -137,6 +137,8 @@ impl AnswerReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::mem;
 
     type Read = Result<Option<(u16, Vec<u8>)>, AnswerError>;
 
@@ -272,6 +274,28 @@ mod tests {
                 matches!(read, Err(AnswerError::Malformed(_))),
                 "{bytes:?}: {read:?}"
             );
+        }
+    }
+
+    proptest! {
+        /// Whatever bytes come, how they are split decides nothing.
+        #[test]
+        fn packets_make_no_difference(
+            words in prop::collection::vec(
+                prop::sample::select(vec!["HTTP/1.1 ", "100", "200", " ", "a", ":", "\r", "\n", "\r\n", "\0"]),
+                0..24,
+            ),
+            start in prop::sample::select(vec!["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 C\r\n\r\n"]),
+        ) {
+            let bytes = format!("{start}{}", words.concat()).into_bytes();
+            // The text of an error shows what was there when it was found.
+            let kind = |read: Read| read.map_err(|error| mem::discriminant(&error));
+            let whole = kind(read([&*bytes]));
+            prop_assert_eq!(kind(read(bytes.chunks(1))), whole.clone());
+            for at in 0..=bytes.len() {
+                let (one, two) = bytes.split_at(at);
+                prop_assert_eq!(kind(read([one, two])), whole.clone());
+            }
         }
     }
 

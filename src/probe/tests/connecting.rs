@@ -115,15 +115,15 @@ async fn the_next_address_of_a_name_is_tried_when_one_does_not_answer() {
 
 #[tokio::test]
 async fn a_certificate_that_proves_nothing_is_a_tls_failure() {
-    let World { probe, target } = world();
-    let strangers = world().target;
-    let other_name = {
-        let other = world_with_certificate_for("other.test");
-        (other.probe, other.target)
-    };
+    let (trusting, strangers) = (world(), world());
+    let other = world_with(|issuer| acceptor(issuer, "other.test"));
     for (probe, target, words) in [
-        (&probe, strangers, "invalid peer certificate"),
-        (&other_name.0, other_name.1, "not valid for name"),
+        (
+            &trusting.probe,
+            strangers.target,
+            "invalid peer certificate",
+        ),
+        (&other.probe, other.target, "not valid for name"),
     ] {
         let address = proxy(move |mut stream| {
             let target = target.clone();
@@ -138,7 +138,6 @@ async fn a_certificate_that_proves_nothing_is_a_tls_failure() {
         assert_failed(&outcome, FailureKind::Tls, words);
         assert_failed(&outcome, FailureKind::Tls, "TLS with target.test:443");
     }
-    drop(target);
 }
 
 #[tokio::test]
@@ -172,6 +171,25 @@ async fn what_is_no_handshake_is_a_tls_failure() {
             assert_failed(&outcome, FailureKind::Tls, words);
         }
     }
+}
+
+#[tokio::test]
+async fn a_target_that_wants_a_certificate_of_ours_is_a_tls_failure() {
+    // In TLS 1.3 our side of the handshake is over by the time the target says no.
+    let World { probe, target } = world_with(acceptor_that_wants_certificates);
+    let address = proxy(move |mut stream| {
+        let target = target.clone();
+        async move {
+            head(&mut stream).await;
+            stream.write_all(OPEN.as_bytes()).await.expect("sent");
+            let refused = target.accept(stream).into_fallible().await;
+            let (_, stream) = refused.expect_err("the target refuses");
+            hang(stream).await;
+        }
+    })
+    .await;
+    let outcome = probe.probe(&through(address)).await;
+    assert_failed(&outcome, FailureKind::Tls, "CertificateRequired");
 }
 
 #[tokio::test]

@@ -108,6 +108,8 @@ fn squid_container(port: u16, config: &KubernetesConfig) -> Container {
                 port: IntOrString::Int(i32::from(port)),
                 host: None,
             }),
+            // Squid listens after 0.3 s; asked earlier, every start would leave a Warning Event.
+            initial_delay_seconds: Some(1),
             period_seconds: Some(5),
             timeout_seconds: Some(2),
             ..Probe::default()

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod(status: serde_json::Value, deleting: bool) -> Pod {
+    fn pod(status: &serde_json::Value, deleting: bool) -> Pod {
         let mut pod: Pod = serde_json::from_value(json!({
             "metadata": {
                 "name": "proxy-x", "namespace": "crawl",
@@ -88,7 +88,7 @@ mod tests {
             (Some("Hibernated"), Some("10.79.1.2"), Stopped, Terminated),
         ] {
             let status = json!({"phase": phase, "podIP": ip});
-            let state = |deleting| instance(&pod(status.clone(), deleting)).state;
+            let state = |deleting| instance(&pod(&status, deleting)).state;
             assert_eq!(state(false), alive, "{phase:?} {ip:?}");
             assert_eq!(state(true), deleting, "{phase:?} {ip:?}, being deleted");
         }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn marks_and_age_are_read_back() {
         let read = instance(&pod(
-            json!({"phase": "Running", "podIP": "10.79.1.2"}),
+            &json!({"phase": "Running", "podIP": "10.79.1.2"}),
             false,
         ));
         assert_eq!(read.id, "crawl/proxy-x");

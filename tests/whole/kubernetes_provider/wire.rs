@@ -15,8 +15,12 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+/// How long a request may take from here on.
+const ARRIVAL: Duration = Duration::from_secs(10);
 
 /// Speaks plain HTTP to one client and passes its requests on with the credentials of another.
 pub struct Wire {
@@ -26,10 +30,14 @@ pub struct Wire {
     serving: JoinHandle<()>,
 }
 
+type Answer = Response<Full<Bytes>>;
+
 struct Shared {
     beyond: Client,
     fault: watch::Sender<Fault>,
     steps: AtomicUsize,
+    /// The status that the late request was answered with.
+    arrived: watch::Sender<Option<u16>>,
 }
 
 impl Wire {
@@ -44,6 +52,7 @@ impl Wire {
             beyond,
             fault: watch::Sender::new(Fault::None),
             steps: AtomicUsize::new(0),
+            arrived: watch::Sender::new(None),
         });
         let serving = tokio::spawn(serve(listener, Arc::clone(&shared)));
         Ok(Self {
@@ -51,6 +60,20 @@ impl Wire {
             shared,
             serving,
         })
+    }
+}
+
+impl Wire {
+    /// Lets the request of [`Fault::Late`] arrive, and tells the status that it is answered with.
+    ///
+    /// # Errors
+    /// When the server beyond does not answer.
+    pub async fn arrive(&self) -> anyhow::Result<u16> {
+        let mut arrived = self.shared.arrived.subscribe();
+        self.break_at(Fault::None);
+        let waiting = arrived.wait_for(Option::is_some);
+        let status = *tokio::time::timeout(ARRIVAL, waiting).await??;
+        status.context("it has arrived")
     }
 }
 
@@ -75,7 +98,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let pass = service_fn(|request| shared.pass(request));
+            let pass = service_fn(|request| Arc::clone(&shared).pass(request));
             // A connection that ends in an error is what this is for.
             http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), pass)
@@ -87,7 +110,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 
 impl Shared {
     /// An error makes hyper drop the connection without an answer.
-    async fn pass(&self, request: Request<Incoming>) -> anyhow::Result<Response<Full<Bytes>>> {
+    async fn pass(self: Arc<Self>, request: Request<Incoming>) -> anyhow::Result<Answer> {
         let step = self.steps.fetch_add(1, Ordering::SeqCst) + 1;
         let fault = *self.fault.borrow();
         match fault {
@@ -95,6 +118,10 @@ impl Shared {
             Fault::CutAfter(cut) if cut == step => {
                 self.forward(request).await?;
                 Err(cut_off())
+            }
+            Fault::Late(late) if late == step => {
+                // A task of its own: hyper drops this future when the client hangs up.
+                tokio::spawn(self.forward_later(collected(request).await?)).await?
             }
             Fault::Silence => {
                 let mut changes = self.fault.subscribe();
@@ -105,19 +132,35 @@ impl Shared {
         }
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> anyhow::Result<Response<Full<Bytes>>> {
-        let (mut parts, body) = request.into_parts();
-        parts.headers.remove(header::HOST);
-        let body = body.collect().await?.to_bytes();
-        let request = Request::from_parts(parts, Body::from(body.to_vec()));
+    async fn forward(&self, request: Request<Incoming>) -> anyhow::Result<Answer> {
+        self.send(collected(request).await?).await
+    }
+
+    async fn forward_later(self: Arc<Self>, request: Request<Body>) -> anyhow::Result<Answer> {
+        let mut changes = self.fault.subscribe();
+        changes
+            .wait_for(|fault| !matches!(fault, Fault::Late(_)))
+            .await?;
+        let answer = self.send(request).await?;
+        self.arrived.send_replace(Some(answer.status().as_u16()));
+        Ok(answer)
+    }
+
+    async fn send(&self, request: Request<Body>) -> anyhow::Result<Answer> {
         let response = self.beyond.send(request).await.context("beyond the wire")?;
         let (mut parts, body) = response.into_parts();
         parts.headers.remove(header::TRANSFER_ENCODING);
-        Ok(Response::from_parts(
-            parts,
-            Full::new(body.collect().await?.to_bytes()),
-        ))
+        let body = body.collect().await?.to_bytes();
+        Ok(Response::from_parts(parts, Full::new(body)))
     }
+}
+
+/// The whole request, as the other client takes it.
+async fn collected(request: Request<Incoming>) -> anyhow::Result<Request<Body>> {
+    let (mut parts, body) = request.into_parts();
+    parts.headers.remove(header::HOST);
+    let body = body.collect().await?.to_bytes();
+    Ok(Request::from_parts(parts, Body::from(body.to_vec())))
 }
 
 fn cut_off() -> anyhow::Error {

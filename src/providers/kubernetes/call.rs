@@ -1,0 +1,65 @@
+//! One call of the contract under way: the bound on its requests, and what its errors name.
+
+use super::{REQUEST, classify, id::PodId};
+use actors::provider::contract::{ErrorClass, Operation, ProviderError};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
+
+/// One call of the contract under way: what its errors have to name.
+pub(super) struct Call<'a> {
+    pub provider: &'a str,
+    pub operation: Operation,
+    pub id: Option<String>,
+}
+
+impl Call<'_> {
+    /// Waits for one answer of the API server, for [`REQUEST`] at most.
+    pub async fn answer<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<kube::Result<T>, ProviderError> {
+        tokio::time::timeout(REQUEST, request)
+            .await
+            .map_err(|_| self.timed_out(REQUEST))
+    }
+
+    /// The pod, or `None` when there is certainly none.
+    pub async fn find(&self, pods: &Api<Pod>, id: &PodId) -> Result<Option<Pod>, ProviderError> {
+        match self.answer(pods.get(&id.name)).await? {
+            Ok(pod) => Ok(Some(pod)),
+            Err(error) if classify::classify(&error) == ErrorClass::NotFound => Ok(None),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    pub fn parse(&self, id: &str) -> Result<PodId, ProviderError> {
+        id.parse::<PodId>()
+            .map_err(|malformed| self.failed(ErrorClass::Permanent, malformed))
+    }
+
+    pub fn refused(&self, error: kube::Error) -> ProviderError {
+        let failed = self.failed(classify::classify(&error), classify::message(&error));
+        ProviderError {
+            source: Some(Arc::new(error)),
+            ..failed
+        }
+    }
+
+    pub fn timed_out(&self, after: Duration) -> ProviderError {
+        let seconds = after.as_secs();
+        let message = format!("no answer from the API server within {seconds} s");
+        self.failed(ErrorClass::Transient, message)
+    }
+
+    pub fn failed(&self, class: ErrorClass, message: impl Display) -> ProviderError {
+        ProviderError {
+            class,
+            operation: self.operation,
+            provider: self.provider.to_owned(),
+            id: self.id.clone(),
+            message: message.to_string(),
+            source: None,
+        }
+    }
+}
