@@ -349,12 +349,14 @@ impl<A: Actor> ractor::Actor for Host<A> {
             actor.stopping(cx);
             Ok(())
         });
+        // Held here, where a kill that interrupts the wait drops it at once.
+        let living = hosted.living.take();
         let mut gave_up = None;
         if let Some(mut children) = hosted.context.children.take() {
             children.stop_all().await;
             gave_up = children.gave_up.take();
         }
-        hosted.living = None;
+        drop(living);
         match gave_up {
             Some(why) => Err(Box::new(Ended(Cause::Error(why)))),
             None => stopped,
