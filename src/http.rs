@@ -1,1 +1,41 @@
-//! The HTTP servers: the lease API and the operations endpoints.
+//! The HTTP servers: the lease API, and the operations endpoints.
+//!
+//! | file | is |
+//! |---|---|
+//! | [`api`] | the lease API: route, token, body, ledger, answer |
+//! | [`desk`] | the port to the lease ledger |
+//! | [`routes`] | the one table of routes |
+//! | [`body`], [`query`], [`target`], [`lease_id`], [`reading`] | what a request says, validated |
+//! | [`answers`], [`refusal`] | what is answered |
+//! | [`auth`] | who may ask |
+//! | [`openapi`] | the document at `/openapi.json`, generated from the types |
+//! | [`metrics`] | counts and times by route |
+//! | [`ops`] | `/metrics`, `/healthz`, `/readyz` |
+//! | [`server`], [`bind`] | the accept loop, and where it listens |
+
+pub mod answers;
+pub mod api;
+pub mod auth;
+pub mod bind;
+pub mod body;
+#[cfg(test)]
+mod contract_test;
+pub mod desk;
+pub mod lease_id;
+pub mod metrics;
+pub mod openapi;
+pub mod ops;
+pub mod query;
+pub mod reading;
+pub mod refusal;
+pub mod routes;
+pub mod server;
+pub mod target;
+#[cfg(test)]
+mod testing;
+
+pub use api::{Api, Settings};
+pub use auth::Auth;
+pub use bind::{BindAddress, BindError, parse_bind_address};
+pub use desk::{Desk, Unavailable};
+pub use server::{Limits, serve};

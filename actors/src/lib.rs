@@ -1,7 +1,34 @@
 //! The behaviour of the operator: who owns what, what happens when, and what happens when it fails.
+//!
+//! | actor | owns |
+//! |---|---|
+//! | [`root`] | the services below it |
+//! | [`config`] | the set of configured providers |
+//! | [`status`] | all writes to Proxy objects |
+//! | [`events`] | Kubernetes Events |
+//! | [`leases`] | leases and cooldowns |
+//! | [`providers`], [`provider`] | the calls to the backends |
+//! | [`health`], [`prober`] | the proof that proxies egress |
+//! | [`fleet`], [`proxy`] | the Proxy objects |
+//! | [`server`] | a listener: the lease API, the operations endpoints |
+//!
+//! The outside world appears only as ports: [`store::ProxyStore`], [`events::EventSink`],
+//! [`provider::contract::Provider`], [`prober::probe::Probe`], [`leases::journal::Journal`],
+//! [`server::Serve`].
 
+pub mod config;
+pub mod events;
+pub mod fleet;
+pub mod health;
 pub mod key;
 pub mod leases;
+pub mod metrics;
 pub mod prober;
 pub mod provider;
+pub mod providers;
+pub mod proxy;
+pub mod root;
+pub mod server;
+pub mod status;
+pub mod store;
 pub mod system;

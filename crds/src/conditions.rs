@@ -87,6 +87,8 @@ pub enum Reason {
     NotProbedYet,
     /// `Synced=True`: the last pass ended without error.
     Reconciled,
+    /// `Synced=False`: an actor of the operator fails over and over on this object.
+    ActorFailed,
     /// `Ready=True`: provisioned and healthy.
     ProvisionedAndHealthy,
     /// `Ready=True` of a provider: every target passed.
@@ -167,4 +169,70 @@ pub fn set(
 
 fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("is a time")
+    }
+
+    fn healthy(conditions: &mut Vec<Condition>, status: Status, message: &str, now: Timestamp) {
+        let reason = Reason::ProbeSucceeded;
+        set(
+            conditions,
+            ConditionType::Healthy,
+            status,
+            reason,
+            message,
+            Some(now.as_second()),
+            now,
+        );
+    }
+
+    #[test]
+    fn the_transition_time_moves_only_when_the_status_flips() {
+        let mut conditions = Vec::new();
+        let mut seen = Vec::new();
+        for (second, status) in [
+            (1, Status::Unknown),
+            (2, Status::True),
+            (3, Status::True),
+            (4, Status::False),
+            (5, Status::False),
+        ] {
+            healthy(&mut conditions, status, &second.to_string(), at(second));
+            let [condition] = conditions.as_slice() else {
+                panic!("one type, one condition: {conditions:?}");
+            };
+            assert_eq!(condition.message, second.to_string());
+            assert_eq!(condition.observed_generation, Some(second));
+            seen.push(condition.last_transition_time.0.as_second());
+        }
+        assert_eq!(seen, [1, 2, 2, 4, 4]);
+    }
+
+    #[test]
+    fn what_is_read_back_equals_what_was_written() {
+        let mut written = Vec::new();
+        let now = Timestamp::new(1, 999_999_999).expect("is a time");
+        healthy(&mut written, Status::True, "", now);
+        let text = serde_json::to_string(&written).expect("is JSON");
+        let read: Vec<Condition> = serde_json::from_str(&text).expect("is conditions");
+        assert_eq!(read, written);
+    }
+
+    #[test]
+    fn an_absent_condition_is_not_true() {
+        let mut conditions = Vec::new();
+        assert!(get(&conditions, ConditionType::Healthy).is_none());
+        assert!(!is_true(&conditions, ConditionType::Healthy));
+        healthy(&mut conditions, Status::True, "", at(1));
+        assert!(is_true(&conditions, ConditionType::Healthy));
+        assert!(!is_true(&conditions, ConditionType::Ready));
+        healthy(&mut conditions, Status::Unknown, "", at(2));
+        assert!(!is_true(&conditions, ConditionType::Healthy));
+    }
 }

@@ -1,15 +1,17 @@
 //! `Proxy`: what a user asks for, and what the operator says about it.
 
-use crate::{names, schema::kubernetes};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use crate::schema::kubernetes;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
+mod reading;
 mod rules;
+mod status;
 
 pub use rules::is_attribute_key;
+pub use status::{Phase, ProxyStatus};
 
 /// What a proxy should be.
 #[expect(
@@ -71,14 +73,23 @@ pub use rules::is_attribute_key;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = kubernetes)]
+#[x_kube(validation = rules::required("provider", Mode::Managed))]
+#[x_kube(validation = rules::required("endpoint", Mode::External))]
+#[x_kube(validation = rules::forbidden("provider", Mode::External))]
+#[x_kube(validation = rules::forbidden("placement", Mode::External))]
+#[x_kube(validation = rules::forbidden("cloudInit", Mode::External))]
+#[x_kube(validation = rules::forbidden("endpoint", Mode::Managed))]
 pub struct ProxySpec {
     /// Who makes the proxy exist: Managed (the operator has a provider run an instance) or External
     /// (it runs already, at spec.endpoint). Cannot be changed.
+    #[x_kube(validation = rules::immutable("mode"))]
     pub mode: Mode,
 
     /// Name of the provider that runs the instance, as the operator's config calls it. Required when
     /// mode is Managed, forbidden when it is External. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63), regex(pattern = rules::LABEL))]
+    #[x_kube(validation = rules::immutable("provider"))]
     pub provider: Option<String>,
 
     /// Where and on what the instance runs, in the provider's own words. Managed only. A change
@@ -104,6 +115,8 @@ pub struct ProxySpec {
     /// have up to 63 letters, digits, '-', '_' and '.', begin and end with a letter or digit; values
     /// have up to 253 bytes.
     #[serde(default)]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = rules::attribute_value()))]
+    #[x_kube(validation = rules::attribute_keys())]
     pub attributes: BTreeMap<String, String>,
 
     /// How many leases may be active on this proxy at a time. 0 takes it out of leasing.
@@ -165,6 +178,7 @@ pub struct Placement {
 #[derive(Serialize, Deserialize, KubeSchema, Clone, Default, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = kubernetes)]
+#[x_kube(validation = rules::one_source())]
 pub struct CloudInit {
     /// The user-data itself, at most 262144 characters. Whoever may read the Proxy can read it:
     /// secrets belong in a Secret.
@@ -198,10 +212,12 @@ impl fmt::Debug for CloudInit {
 #[schemars(transform = kubernetes)]
 pub struct SecretRef {
     /// Name of the Secret.
+    #[schemars(length(max = 253), regex(pattern = rules::SUBDOMAIN))]
     pub name: String,
 
     /// Key in the Secret's data.
     #[serde(default = "default_key")]
+    #[schemars(length(max = 253), regex(pattern = rules::SECRET_KEY))]
     pub key: String,
 }
 
@@ -215,6 +231,8 @@ fn default_key() -> String {
 #[schemars(transform = kubernetes)]
 pub struct Endpoint {
     /// DNS name, IPv4 address or IPv6 address of the proxy; no scheme, no port, no brackets.
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = rules::host())]
     pub host: String,
 
     /// TCP port of the proxy; spec.port counts where this is left out.
@@ -230,6 +248,8 @@ pub struct Endpoint {
 pub struct HealthCheck {
     /// Absolute http or https URL that is fetched through the proxy.
     #[serde(default = "HealthCheck::default_url")]
+    #[schemars(length(max = 2048))]
+    #[x_kube(validation = rules::probe_url())]
     pub url: String,
 
     /// HTTP status that the fetch has to end with.
@@ -297,59 +317,6 @@ impl Default for HealthCheck {
     }
 }
 
-/// What the operator knows about a proxy.
-#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-#[schemars(transform = kubernetes)]
-pub struct ProxyStatus {
-    /// Generation of the spec that the last completed pass acted on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-
-    /// Where the proxy is in its life; the conditions say it in full.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
-
-    /// The provider's key of the instance. Set once it is created, and what it is looked up and
-    /// deleted by.
-    #[serde(
-        default,
-        rename = "providerID",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub provider_id: Option<String>,
-
-    /// Address of the instance, while it runs. Empty for External proxies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ip: Option<String>,
-
-    /// Milliseconds that the last probe took of those that changed this status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_millis: Option<u32>,
-
-    /// Provisioned, Healthy, Synced and Ready, each with a reason and a message.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
-    pub conditions: Vec<Condition>,
-}
-
-/// Where a proxy is in its life.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Nothing was asked of the provider yet.
-    Pending,
-    /// The instance does not run yet, or was not probed yet.
-    Provisioning,
-    /// The proxy egresses.
-    Ready,
-    /// The proxy runs but does not egress.
-    Unhealthy,
-    /// The object is being deleted.
-    Deleting,
-    /// Nothing happens until the spec or the config changes.
-    Failed,
-}
-
 impl Default for ProxySpec {
     fn default() -> Self {
         Self {
@@ -366,78 +333,45 @@ impl Default for ProxySpec {
     }
 }
 
-impl ProxySpec {
-    /// The port to connect to: the endpoint's own, else the spec's.
-    #[must_use]
-    pub fn effective_port(&self) -> u16 {
-        self.endpoint
-            .as_ref()
-            .and_then(|endpoint| endpoint.port)
-            .unwrap_or(self.port)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printing_a_proxy_does_not_print_its_user_data() {
+        let spec = ProxySpec {
+            cloud_init: Some(CloudInit {
+                inline: Some("password: hunter2".to_owned()),
+                secret_ref: None,
+            }),
+            ..ProxySpec::default()
+        };
+        let printed = format!("{:?} {spec:#?}", Proxy::new("a", spec.clone()));
+        assert!(!printed.contains("hunter2"), "{printed}");
+        assert!(printed.contains("17 bytes"), "{printed}");
     }
 
-    /// The host of an External proxy; a Managed one's address is in its status.
-    #[must_use]
-    pub fn endpoint_host(&self) -> Option<&str> {
-        self.endpoint
-            .as_ref()
-            .map(|endpoint| endpoint.host.as_str())
-    }
-}
-
-impl Proxy {
-    /// The port to connect to.
-    #[must_use]
-    pub fn effective_port(&self) -> u16 {
-        self.spec.effective_port()
+    #[test]
+    fn what_is_left_out_equals_the_explicit_default() {
+        let least = r#"{"mode": "Managed", "provider": "kvm"}"#;
+        let explicit = r#"{"mode": "Managed", "provider": "kvm", "port": 3128, "attributes": {}, "maxLeases": 5,
+            "healthCheck": {"url": "https://www.gstatic.com/generate_204", "expectedStatus": 204,
+            "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3, "successThreshold": 1}}"#;
+        let read = |text| serde_json::from_str::<ProxySpec>(text).expect("is a spec");
+        assert_eq!(read(least), read(explicit));
+        let partial =
+            r#"{"mode": "Managed", "provider": "kvm", "healthCheck": {"periodSeconds": 10}}"#;
+        assert_eq!(read(least), read(partial));
     }
 
-    /// The host of an External proxy.
-    #[must_use]
-    pub fn endpoint_host(&self) -> Option<&str> {
-        self.spec.endpoint_host()
-    }
-
-    /// Whether the object has a deletion timestamp.
-    #[must_use]
-    pub fn is_deleting(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
-    /// Whether our finalizer holds the object.
-    #[must_use]
-    pub fn has_finalizer(&self) -> bool {
-        self.metadata
-            .finalizers
-            .as_ref()
-            .is_some_and(|all| all.iter().any(|name| name == names::FINALIZER))
-    }
-
-    /// Hash of what the running instance was built from, as last written.
-    #[must_use]
-    pub fn spec_hash(&self) -> Option<&str> {
-        self.annotation(names::SPEC_HASH)
-    }
-
-    /// Whether the user wants the instance abandoned.
-    #[must_use]
-    pub fn skips_cleanup(&self) -> bool {
-        self.annotation(names::SKIP_CLEANUP) == Some(names::TRUE)
-    }
-
-    /// The conditions; none before the first status was written.
-    #[must_use]
-    pub fn conditions(&self) -> &[Condition] {
-        self.status
-            .as_ref()
-            .map_or(&[], |status| status.conditions.as_slice())
-    }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        self.metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(name))
-            .map(String::as_str)
+    #[test]
+    fn an_explicit_zero_survives() {
+        let spec = ProxySpec {
+            max_leases: 0,
+            ..ProxySpec::default()
+        };
+        let text = serde_json::to_string(&spec).expect("is JSON");
+        let read: ProxySpec = serde_json::from_str(&text).expect("is a spec");
+        assert_eq!(read.max_leases, 0);
     }
 }

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 
 /// Rewrites what schemars says about Rust's types into what Kubernetes expects of an API.
 ///
-/// - `Option` means "may be left out" and not "may be null": a null in an optional field would
-///   count as present in `has()`, so the rules would judge a field that the operator does not see.
-/// - Unsigned formats are unknown to Kubernetes, which warns about each at installation.
+/// - `Option` means "may be left out" and not "may be null": a null is refused by its type, so that
+///   no rule has to tell the two apart.
+/// - A description is one line: where a Rust comment is broken is no matter of `kubectl explain`.
+/// - Unsigned formats are none of those that Kubernetes knows; it checks int32 and int64.
 pub(crate) fn kubernetes(schema: &mut Schema) {
     transform_subschemas(&mut kubernetes, schema);
     let Some(object) = schema.as_object_mut() else {
@@ -16,6 +17,9 @@ pub(crate) fn kubernetes(schema: &mut Schema) {
     unwrap_option(object);
     if object.get("default").is_some_and(Value::is_null) {
         object.remove("default");
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = text.replace('\n', " ");
     }
     let format = match object.get("format").and_then(Value::as_str) {
         Some("uint8" | "uint16" | "uint32") => "int32",

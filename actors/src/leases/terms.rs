@@ -2,6 +2,7 @@
 
 use crate::key::ProxyKey;
 use crds::Phase;
+use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -17,6 +18,8 @@ pub struct LeaseId(pub u128);
 pub struct Candidate {
     /// `namespace/name`.
     pub key: ProxyKey,
+    /// The object's UID: leases and cooldowns of an earlier object of the same name are not this one's.
+    pub uid: Arc<str>,
     /// Address to connect to; empty until there is one.
     pub ip: String,
     /// Effective port.
@@ -51,6 +54,53 @@ pub struct AcquireRequest {
     pub ttl: Duration,
     /// The site that the client means to crawl.
     pub target: Option<Arc<str>>,
+}
+
+/// An `Idempotency-Key` and what it was used for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Idempotency {
+    /// As the client sent it.
+    pub key: Arc<str>,
+    /// Of the request, [`AcquireRequest::fingerprint`].
+    pub fingerprint: u128,
+}
+
+impl AcquireRequest {
+    /// Tells requests apart, across restarts and versions: the first half of a SHA-256 over every field, each preceded
+    /// by its length so that no two requests run together to the same bytes.
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
+        let mut hash = Sha256::new();
+        hash.update(self.ttl.as_nanos().to_be_bytes());
+        let target = self.target.iter().map(|target| &**target);
+        let pairs = self.selector.iter().flat_map(|(k, v)| [&**k, &**v]);
+        hash.update([u8::from(self.target.is_some())]);
+        for text in target.chain(pairs) {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text.as_bytes());
+        }
+        hash.finalize()[..16]
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+    }
+}
+
+/// Which proxies to list.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ViewFilter {
+    /// Only the healthy, or only the others.
+    pub healthy: Option<bool>,
+    /// All pairs must match exactly.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// Whether an acquire gave something new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Granted {
+    /// A lease that did not exist before.
+    Fresh,
+    /// The lease that the same `Idempotency-Key` was given before; nothing changed.
+    Repeated,
 }
 
 /// A lease as given or renewed.
@@ -115,4 +165,12 @@ pub struct Terms {
     pub lease_cooldown: Duration,
     /// `--ban-cooldown`, after `banned`.
     pub ban_cooldown: Duration,
+}
+
+impl Terms {
+    /// How long a lease can be reported on after its end: as long as the longest cooldown.
+    #[must_use]
+    pub fn report_window(&self) -> Duration {
+        self.lease_cooldown.max(self.ban_cooldown)
+    }
 }

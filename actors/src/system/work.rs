@@ -76,7 +76,7 @@ mod tests {
     async fn a_result_counts_once_and_only_for_the_newest_start() {
         let (tx, mut results) = mpsc::unbounded_channel();
         let mut work = Work::default();
-        let mut start = |work: &mut Work| {
+        let start = |work: &mut Work| {
             let tx = tx.clone();
             work.start(|epoch| async move {
                 tx.send(epoch).ok();

@@ -1,0 +1,367 @@
+//! A proxy: one actor that brings one Proxy object and what stands behind it together.
+//!
+//! Talks to: the fleet (hears that something changed), the API server (reads through [`ProxyStore`],
+//! writes through the status actor), its provider, health (says what to probe, hears verdicts), the
+//! ledger (says what may be leased) and events.
+//!
+//! Guarantees: at most one operation is under way, and no handler waits for it; what to do is decided
+//! anew after each from the object and what is known ([`next`]), so that it makes no difference where
+//! the last one, or the whole process, was cut off; the ledger hears of a verdict or a deletion before
+//! it is written anywhere; nothing is written that the object says already.
+
+pub mod memory;
+pub mod next;
+pub mod pace;
+pub mod status;
+pub mod user_data;
+
+mod deps;
+mod work;
+
+pub use deps::Deps;
+pub use work::candidate_of;
+
+use crate::{
+    health::HealthMsg,
+    key::ProxyKey,
+    leases::LeasesMsg,
+    provider::contract::{Created, Instance, ProviderError},
+    store::{UserDataError, WriteError},
+    system::{Actor, Addr, Broken, Context, Epoch, Work},
+};
+use crds::Proxy;
+use k8s_openapi::jiff::Timestamp;
+use memory::{Around, Event, Memory, Note, Verdict};
+use next::Next;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What a proxy understands. The results of its own work carry the epoch they were started in.
+#[derive(strum::IntoStaticStr)]
+pub enum ProxyMsg {
+    /// The object or the set of providers changed.
+    Changed,
+    /// The Secret of this name changed.
+    SecretChanged(Arc<str>),
+    /// Say again to health and to the ledger what you have said.
+    Announce,
+    /// The prober's verdict under this watch.
+    Judged(Epoch, Verdict),
+    /// The prober fails over and over.
+    ProberFailed(u32, Box<str>),
+    /// It is time to look again.
+    Due(Epoch),
+    /// What the instance should be made of is known: its hash, and why a guest would ignore the user-data.
+    Resolved(
+        Epoch,
+        Result<(Box<str>, Option<&'static str>), UserDataError>,
+    ),
+    /// The provider answered; no answer to `create` when the user-data had changed by then.
+    Created(Epoch, Option<Result<Created, ProviderError>>),
+    /// The provider answered.
+    Got(Epoch, Result<Instance, ProviderError>),
+    /// The provider answered.
+    Deleted(Epoch, Result<(), ProviderError>),
+    /// The API server answered.
+    Written(Epoch, Result<Arc<Proxy>, WriteError>),
+}
+
+/// What a proxy owns.
+pub struct ProxyActor {
+    key: ProxyKey,
+    deps: Arc<Deps>,
+    memory: Option<Box<Memory>>,
+    /// What our own last write made of the object, until the watch has seen it too.
+    written: Option<Arc<Proxy>>,
+    operation: Work,
+    alarm: Work,
+    /// The watch that health was told: its epoch and what it was about.
+    watch: Option<(Epoch, Box<crate::prober::Watch>)>,
+    /// What the ledger was told.
+    offered: Option<u64>,
+    begun: Option<Instant>,
+    failed: bool,
+}
+
+impl ProxyActor {
+    /// The actor of the object `key`.
+    #[must_use]
+    pub fn new(key: ProxyKey, deps: Arc<Deps>) -> Self {
+        Self {
+            key,
+            deps,
+            memory: None,
+            written: None,
+            operation: Work::default(),
+            alarm: Work::default(),
+            watch: None,
+            offered: None,
+            begun: None,
+            failed: false,
+        }
+    }
+
+    /// The object as it is now: what the watch saw last, or what our own write made of it if that is newer.
+    fn observe(&mut self) -> Option<Arc<Proxy>> {
+        let seen = self.deps.store.get(&self.key)?;
+        if self
+            .written
+            .as_ref()
+            .is_some_and(|written| is_newer(written, &seen))
+        {
+            return self.written.clone();
+        }
+        self.written = None;
+        Some(seen)
+    }
+
+    /// Takes in what happened, then does what is to be done about it.
+    fn on(&mut self, event: Event, cx: &Context<ProxyMsg>) {
+        let Some(object) = self.observe() else {
+            return;
+        };
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        if self
+            .memory
+            .as_ref()
+            .is_none_or(|memory| &*memory.uid != uid)
+        {
+            // Another object of this name: nothing that was known is true of it.
+            self.operation.abort();
+            self.written = None;
+            self.watch = None;
+            self.memory = Some(Box::new(Memory::of(&object)));
+        }
+        let Some(mut memory) = self.memory.take() else {
+            return;
+        };
+        self.begun.get_or_insert_with(Instant::now);
+        let around = self.around(&object);
+        let mut notes = memory.absorb(Event::Woken, &around);
+        notes.extend(memory.absorb(event, &around));
+        for note in notes {
+            self.tell_user(&object, note);
+        }
+        self.offer(&memory, &object);
+        self.have_probed(&memory, &object, cx.me());
+        if !self.operation.is_under_way() {
+            self.step(&mut memory, &around, cx.me());
+        }
+        self.memory = Some(memory);
+    }
+
+    fn around<'a>(&self, object: &'a Proxy) -> Around<'a> {
+        Around {
+            object,
+            config: object
+                .spec
+                .provider
+                .as_deref()
+                .and_then(|name| self.deps.fingerprint(name)),
+            now: Instant::now(),
+            chance: rand::random(),
+            pace: pace::DEFAULT,
+        }
+    }
+
+    /// One step: a status that is out of date is written first, so that the object never says less
+    /// than what the next operation rests on.
+    fn step(&mut self, memory: &mut Memory, around: &Around<'_>, me: &Addr<ProxyMsg>) {
+        let object = around.object;
+        let next = next::next(memory, around);
+        let released = object.is_deleting() && !object.has_finalizer();
+        let status = status::status(memory, around, next.is_rest(), Timestamp::now());
+        let stale = object.status.as_ref() != Some(&status) && !released;
+        let for_api = stale
+            || !matches!(
+                next,
+                Next::Get(_) | Next::Delete(_) | Next::Sleep(_) | Next::Rest
+            );
+        if for_api && let Some(due) = memory.api_due.filter(|due| *due > around.now) {
+            self.wake_at(due, me);
+            return;
+        }
+        if stale {
+            self.write_status(object, status, me);
+            return;
+        }
+        match next {
+            Next::AddFinalizer => self.write_finalizers(object, true, me),
+            Next::ReleaseFinalizer => self.write_finalizers(object, false, me),
+            Next::Abandon(id) => {
+                tracing::warn!(proxy = %self.key, providerID = id, "released without cleanup, as annotated");
+                let message = format!(
+                    "instance {id} is left behind, as {} asks",
+                    crds::names::SKIP_CLEANUP
+                );
+                self.tell_user(object, Note::warning("CleanupSkipped", message));
+                self.write_finalizers(object, false, me);
+            }
+            Next::WriteHash(hash) => self.write_hash(object, &hash, me),
+            Next::Resolve => self.resolve(object, me),
+            Next::Create(hash) => self.create(object, hash, me),
+            Next::Get(id) => self.get(object, id, me),
+            Next::Delete(id) => self.delete(object, id, me),
+            Next::Sleep(until) => {
+                self.wake_at(until, me);
+                self.pass_ended(memory);
+            }
+            Next::Rest => {
+                self.alarm.abort();
+                self.pass_ended(memory);
+            }
+        }
+    }
+
+    fn pass_ended(&mut self, memory: &Memory) {
+        let outcome = if memory.problem.is_some() || self.failed {
+            "error"
+        } else {
+            "ok"
+        };
+        if let Some(begun) = self.begun.take() {
+            self.deps.metrics.reconciled(outcome, begun.elapsed());
+        }
+        self.failed = false;
+    }
+
+    fn wake_at(&mut self, due: Instant, me: &Addr<ProxyMsg>) {
+        let me = me.clone();
+        self.alarm.start(|epoch| async move {
+            tokio::time::sleep_until(due).await;
+            me.hint(ProxyMsg::Due(epoch));
+        });
+    }
+
+    /// A late result says nothing about the operation under way.
+    fn ended(&mut self, epoch: Epoch, event: Event, cx: &Context<ProxyMsg>) {
+        if self.operation.finish(epoch) {
+            self.on(event, cx);
+        }
+    }
+
+    fn resolved(
+        &mut self,
+        result: Result<(Box<str>, Option<&'static str>), UserDataError>,
+    ) -> Event {
+        match result {
+            Ok((hash, suspicion)) => {
+                if let (Some(why), Some(object)) = (suspicion, self.observe()) {
+                    let message = format!("the user-data is delivered as it is, but {why}");
+                    self.tell_user(&object, Note::warning("SuspiciousCloudInit", message));
+                }
+                Event::Resolved(Ok(hash))
+            }
+            Err(UserDataError::Unavailable(why)) => Event::Resolved(Err(why.into())),
+            Err(UserDataError::Failed(error)) => self.api_failed(&error),
+        }
+    }
+
+    fn written(&mut self, result: Result<Arc<Proxy>, WriteError>) -> Event {
+        match result {
+            Ok(object) => {
+                self.written = Some(object);
+                Event::ApiAnswered
+            }
+            // The watch will tell, or has told already: what it saw by then decides.
+            Err(WriteError::Gone) => Event::ApiAnswered,
+            Err(WriteError::Conflict) => {
+                self.written = None;
+                Event::ApiFailed
+            }
+            Err(WriteError::Failed(error)) => self.api_failed(&error),
+        }
+    }
+
+    fn api_failed(&mut self, error: &str) -> Event {
+        tracing::warn!(proxy = %self.key, error, "the API server did not do what it was asked");
+        self.failed = true;
+        Event::ApiFailed
+    }
+}
+
+impl Actor for ProxyActor {
+    type Msg = ProxyMsg;
+    const KIND: &'static str = "proxy";
+
+    fn started(&mut self, cx: &mut Context<ProxyMsg>) -> Result<(), Broken> {
+        self.on(Event::Woken, cx);
+        Ok(())
+    }
+
+    fn handle(&mut self, message: ProxyMsg, cx: &mut Context<ProxyMsg>) -> Result<(), Broken> {
+        match message {
+            ProxyMsg::Changed => self.on(Event::Woken, cx),
+            ProxyMsg::SecretChanged(name) => {
+                let concerns = self
+                    .observe()
+                    .is_some_and(|object| references(&object, &name));
+                if concerns {
+                    self.on(Event::SecretChanged, cx);
+                }
+            }
+            ProxyMsg::Announce => {
+                (self.watch, self.offered) = (None, None);
+                self.on(Event::Woken, cx);
+            }
+            ProxyMsg::Judged(epoch, verdict) => {
+                if self
+                    .watch
+                    .as_ref()
+                    .is_some_and(|(current, _)| *current == epoch)
+                {
+                    self.on(Event::Judged(verdict), cx);
+                }
+            }
+            ProxyMsg::ProberFailed(failures, error) => {
+                let why = format!("the prober failed {failures} times in a row: {error}");
+                self.on(Event::ProberFailed(why.into()), cx);
+            }
+            ProxyMsg::Due(epoch) => {
+                if self.alarm.finish(epoch) {
+                    self.on(Event::Woken, cx);
+                }
+            }
+            ProxyMsg::Resolved(epoch, result) => {
+                let event = self.resolved(result);
+                self.ended(epoch, event, cx);
+            }
+            ProxyMsg::Created(epoch, result) => {
+                self.ended(epoch, result.map_or(Event::Outdated, Event::Created), cx);
+            }
+            ProxyMsg::Got(epoch, result) => self.ended(epoch, Event::Got(result), cx),
+            ProxyMsg::Deleted(epoch, result) => self.ended(epoch, Event::Deleted(result), cx),
+            ProxyMsg::Written(epoch, result) => {
+                let event = self.written(result);
+                self.ended(epoch, event, cx);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn references(object: &Proxy, secret: &str) -> bool {
+    let cloud_init = object.spec.cloud_init.as_ref();
+    cloud_init
+        .and_then(|c| c.secret_ref.as_ref())
+        .is_some_and(|reference| reference.name == secret)
+}
+
+/// Resource versions of one kind are numbers that grow, which Kubernetes promises since 1.35 and etcd
+/// has always kept. Where they are not, the watch is right.
+fn is_newer(written: &Proxy, seen: &Proxy) -> bool {
+    let version = |object: &Proxy| {
+        object
+            .metadata
+            .resource_version
+            .as_deref()?
+            .parse::<u64>()
+            .ok()
+    };
+    match (version(written), version(seen)) {
+        (Some(written_at), Some(seen_at)) => {
+            written.metadata.uid == seen.metadata.uid && written_at > seen_at
+        }
+        _ => false,
+    }
+}

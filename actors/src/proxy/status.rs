@@ -1,0 +1,220 @@
+//! What the status should say. Pure: a function of the object and of what is known beyond it.
+
+use super::memory::{Around, Backend, Memory, Wanted};
+use crate::provider::contract::ErrorClass;
+use crds::{
+    Mode, Phase, Proxy, ProxyStatus,
+    conditions::{self, ConditionType, Reason, Status},
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+
+/// The status that the object should have; `complete` when the pass has nothing more to do now.
+#[must_use]
+pub fn status(memory: &Memory, around: &Around<'_>, complete: bool, now: Timestamp) -> ProxyStatus {
+    let object = around.object;
+    let before = object.status.clone().unwrap_or_default();
+    let generation = object.metadata.generation;
+    let mut all = before.conditions.clone();
+    let mut set = |type_, (status, reason, message): Said| {
+        conditions::set(&mut all, type_, status, reason, message, generation, now);
+    };
+    let provisioned = provisioned(memory, around, &before);
+    let healthy = healthy(memory, object);
+    let ready = (provisioned.0, healthy.0) == (Status::True, Status::True);
+    set(ConditionType::Provisioned, provisioned.clone());
+    set(ConditionType::Healthy, healthy.clone());
+    set(ConditionType::Synced, synced(memory, around));
+    set(
+        ConditionType::Ready,
+        self::ready(ready, &provisioned, &healthy),
+    );
+
+    let id = match object.spec.mode {
+        Mode::External => None,
+        Mode::Managed => memory.id(object).map(str::to_owned),
+    };
+    ProxyStatus {
+        observed_generation: if complete {
+            generation
+        } else {
+            before.observed_generation
+        },
+        phase: Some(phase(object, id.as_deref(), &provisioned, &healthy)),
+        provider_id: id,
+        ip: match &memory.backend {
+            Backend::Running(ip) if object.spec.mode == Mode::Managed && !memory.leaving => {
+                Some(ip.to_string())
+            }
+            _ => None,
+        },
+        latency_millis: memory.verdict.as_ref().and_then(|v| v.latency_millis),
+        conditions: all,
+    }
+}
+
+type Said = (Status, Reason, String);
+
+fn provisioned(memory: &Memory, around: &Around<'_>, before: &ProxyStatus) -> Said {
+    let object = around.object;
+    let no = |reason, message: &str| (Status::False, reason, message.to_owned());
+    if object.spec.mode == Mode::External {
+        return (
+            Status::True,
+            Reason::External,
+            "the endpoint is taken as it is".into(),
+        );
+    }
+    if around.config.is_none() && !object.is_deleting() {
+        return no(Reason::ProviderNotConfigured, &not_configured(object));
+    }
+    if memory.is_replacing(object) {
+        return no(
+            Reason::Replacing,
+            "the old instance goes before the new one is created",
+        );
+    }
+    if let Backend::Running(ip) = &memory.backend
+        && !memory.leaving
+    {
+        return (
+            Status::True,
+            Reason::Running,
+            format!("the instance runs at {ip}"),
+        );
+    }
+    if let Some(problem) = &memory.problem {
+        let reason = match problem.class {
+            ErrorClass::QuotaExceeded => Reason::QuotaExceeded,
+            ErrorClass::Permanent => Reason::PermanentError,
+            ErrorClass::AdoptionConflict => Reason::AdoptionConflict,
+            ErrorClass::Transient | ErrorClass::NotFound => Reason::TransientError,
+        };
+        return no(reason, &problem.message);
+    }
+    if let (Wanted::Unavailable(why), None) = (&memory.wanted, memory.id(object)) {
+        return no(Reason::CloudInitError, why);
+    }
+    match memory.backend {
+        Backend::Booting => no(Reason::Booting, "the instance does not run yet"),
+        Backend::Stopped | Backend::Leaving => no(
+            Reason::Stopped,
+            "the instance does not run and is being deleted",
+        ),
+        // Right after a restart nothing is known that the status does not say already.
+        Backend::Unknown if memory.created.is_none() => as_it_was(&before.conditions)
+            .unwrap_or_else(|| no(Reason::Creating, "an instance is being created")),
+        _ => no(Reason::Creating, "an instance is being created"),
+    }
+}
+
+/// The condition on record, where it is one of those that a look at the backend may leave as they are.
+fn as_it_was(before: &[Condition]) -> Option<Said> {
+    let condition = conditions::get(before, ConditionType::Provisioned)?;
+    [
+        Reason::Creating,
+        Reason::Booting,
+        Reason::Replacing,
+        Reason::Stopped,
+    ]
+    .into_iter()
+    .find(|reason| reason.as_str() == condition.reason)
+    .map(|reason| (Status::False, reason, condition.message.clone()))
+}
+
+fn healthy(memory: &Memory, object: &Proxy) -> Said {
+    match memory.verdict.as_deref().filter(|_| memory.runs(object)) {
+        None => (
+            Status::Unknown,
+            Reason::NotProbedYet,
+            "no probe has ended yet".into(),
+        ),
+        Some(verdict) if verdict.healthy => (
+            Status::True,
+            Reason::ProbeSucceeded,
+            "the health check's URL was fetched through the proxy".into(),
+        ),
+        Some(verdict) => {
+            let error = verdict.error.as_deref().unwrap_or("the probe failed");
+            (Status::False, Reason::ProbeFailed, error.to_owned())
+        }
+    }
+}
+
+fn synced(memory: &Memory, around: &Around<'_>) -> Said {
+    let no = |reason, message: String| (Status::False, reason, message);
+    let object = around.object;
+    if object.spec.mode == Mode::Managed && around.config.is_none() {
+        return no(Reason::ProviderNotConfigured, not_configured(object));
+    }
+    match (&memory.problem, &memory.wanted) {
+        (Some(problem), _) => match problem.class {
+            // Having no room is an answer, not an error.
+            ErrorClass::QuotaExceeded => (
+                Status::True,
+                Reason::Reconciled,
+                "waits for room at the provider".into(),
+            ),
+            ErrorClass::Permanent => no(Reason::PermanentError, problem.message.to_string()),
+            ErrorClass::AdoptionConflict => {
+                no(Reason::AdoptionConflict, problem.message.to_string())
+            }
+            ErrorClass::Transient | ErrorClass::NotFound => {
+                no(Reason::TransientError, problem.message.to_string())
+            }
+        },
+        (None, Wanted::Unavailable(why)) => no(Reason::CloudInitError, why.to_string()),
+        _ if memory.prober_error.is_some() => no(
+            Reason::ActorFailed,
+            memory
+                .prober_error
+                .as_deref()
+                .unwrap_or_default()
+                .to_owned(),
+        ),
+        (None, _) => (
+            Status::True,
+            Reason::Reconciled,
+            "the last pass ended without error".into(),
+        ),
+    }
+}
+
+fn ready(ready: bool, provisioned: &Said, healthy: &Said) -> Said {
+    if ready {
+        return (
+            Status::True,
+            Reason::ProvisionedAndHealthy,
+            "provisioned and healthy".into(),
+        );
+    }
+    let (_, reason, message) = if provisioned.0 == Status::True {
+        healthy
+    } else {
+        provisioned
+    };
+    (Status::False, *reason, message.clone())
+}
+
+fn phase(object: &Proxy, id: Option<&str>, provisioned: &Said, healthy: &Said) -> Phase {
+    match (provisioned, healthy.0) {
+        _ if object.is_deleting() => Phase::Deleting,
+        ((Status::False, reason, _), _) if reason.is_latched() => Phase::Failed,
+        ((Status::True, ..), Status::True) => Phase::Ready,
+        ((Status::True, ..), Status::False) => Phase::Unhealthy,
+        _ if id.is_none() && object.spec.mode == Mode::Managed => Phase::Pending,
+        _ => Phase::Provisioning,
+    }
+}
+
+fn not_configured(object: &Proxy) -> String {
+    let provider = object.spec.provider.as_deref().unwrap_or_default();
+    if object.is_deleting() {
+        format!(
+            "spec.provider: provider {provider:?} is not in the operator's config, so the instance cannot be \
+             deleted; annotate the object with {}=true to let it go without",
+            crds::names::SKIP_CLEANUP
+        )
+    } else {
+        format!("spec.provider: provider {provider:?} is not in the operator's config")
+    }
+}

@@ -1,0 +1,325 @@
+//! A proxy's operations: each one a task that ends in one message, and what is said to others.
+
+use super::{
+    Deps, HealthMsg, LeasesMsg, Note, ProxyActor, ProxyMsg,
+    deps::WRITE_DEADLINE,
+    memory::{Backend, Memory},
+    user_data,
+};
+use crate::{
+    events::{EventsMsg, Regarding},
+    key::ProxyKey,
+    leases::terms::Candidate,
+    prober::{Watch, probe::Fetch, verdict::Thresholds},
+    provider::{
+        PATIENCE, ProviderMsg,
+        contract::{CreateRequest, ErrorClass, Operation, ProviderError, UserData, instance_name},
+    },
+    status::StatusMsg,
+    store::{MetadataChange, UserDataError, Write, WriteError},
+    system::{Addr, AskError, Epoch, Reply},
+};
+use crds::{
+    Mode, Phase, Proxy, ProxySpec, ProxyStatus,
+    conditions::{self, ConditionType, Reason},
+    names,
+};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Longer than any provider's own deadline for one call, which ends it first.
+const PROVIDER_DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+impl ProxyActor {
+    pub(super) fn tell_user(&self, object: &Proxy, note: Note) {
+        let regarding = Regarding {
+            key: self.key.clone(),
+            uid: object.metadata.uid.clone().unwrap_or_default(),
+        };
+        self.deps.events.hint(EventsMsg::Record(regarding, note));
+    }
+
+    /// Tells the ledger what may be leased, if that is news.
+    pub(super) fn offer(&mut self, memory: &Memory, object: &Proxy) {
+        let leaves = object.is_deleting() || memory.is_replacing(object) || memory.leaving;
+        if leaves {
+            if self.offered.take().is_some() {
+                self.deps.leases.hint(LeasesMsg::Withdraw(self.key.clone()));
+            }
+            return;
+        }
+        let candidate = candidate(&self.key, memory, object);
+        let mut hasher = DefaultHasher::new();
+        candidate.hash(&mut hasher);
+        let hash = Some(hasher.finish());
+        if self.offered != hash
+            && self
+                .deps
+                .leases
+                .tell(LeasesMsg::Offer(Arc::new(candidate)))
+                .is_ok()
+        {
+            self.offered = hash;
+        }
+    }
+
+    /// Tells health what to probe, if that is news.
+    pub(super) fn have_probed(&mut self, memory: &Memory, object: &Proxy, me: &Addr<ProxyMsg>) {
+        let host = host(memory, object).filter(|_| memory.runs(object) && !object.is_deleting());
+        let Some(host) = host else {
+            if self.watch.take().is_some() {
+                self.deps.health.hint(HealthMsg::Forget(self.key.clone()));
+            }
+            return;
+        };
+        let told = self.watch.as_ref().map(|(_, about)| about);
+        if told.is_some_and(|told| is_about(told, &host, &object.spec)) {
+            return;
+        }
+        let same_proxy = told.is_some_and(|told| {
+            *told.fetch.host == *host && told.fetch.port == object.effective_port()
+        });
+        let epoch = self
+            .watch
+            .as_ref()
+            .filter(|_| same_proxy)
+            .map_or_else(Epoch::next, |(epoch, _)| *epoch);
+        let watch = Watch {
+            verdict: memory.verdict.as_deref().cloned(),
+            ..watch(&host, &object.spec, epoch)
+        };
+        let news = HealthMsg::Watch(self.key.clone(), Box::new(watch.clone()), me.clone());
+        // If health is down it asks when it is back.
+        if self.deps.health.tell(news).is_ok() {
+            self.watch = Some((epoch, Box::new(watch)));
+        }
+    }
+
+    pub(super) fn write_status(
+        &mut self,
+        object: &Proxy,
+        status: ProxyStatus,
+        me: &Addr<ProxyMsg>,
+    ) {
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        let status = Box::new(status);
+        self.write(Write::Status { uid, status }, me);
+    }
+
+    pub(super) fn write_finalizers(&mut self, object: &Proxy, hold: bool, me: &Addr<ProxyMsg>) {
+        let mut finalizers = object.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.retain(|name| name != names::FINALIZER);
+        if hold {
+            finalizers.push(names::FINALIZER.to_owned());
+        }
+        self.write_metadata(object, MetadataChange::Finalizers(finalizers), me);
+    }
+
+    pub(super) fn write_hash(&mut self, object: &Proxy, hash: &str, me: &Addr<ProxyMsg>) {
+        self.write_metadata(object, MetadataChange::SpecHash(hash.to_owned()), me);
+    }
+
+    fn write_metadata(&mut self, object: &Proxy, change: MetadataChange, me: &Addr<ProxyMsg>) {
+        let resource_version = object.metadata.resource_version.clone().unwrap_or_default();
+        self.write(
+            Write::Metadata {
+                resource_version,
+                change,
+            },
+            me,
+        );
+    }
+
+    fn write(&mut self, write: Write, me: &Addr<ProxyMsg>) {
+        let (writer, key, me) = (self.deps.status.clone(), self.key.clone(), me.clone());
+        self.operation.start(|epoch| async move {
+            let asked = writer.ask(WRITE_DEADLINE, |reply| StatusMsg::Write(key, write, reply));
+            let written = asked
+                .await
+                .unwrap_or_else(|e| Err(WriteError::Failed(format!("status writer: {e}"))));
+            me.hint(ProxyMsg::Written(epoch, written));
+        });
+    }
+
+    pub(super) fn resolve(&mut self, object: &Proxy, me: &Addr<ProxyMsg>) {
+        let (deps, me) = (Arc::clone(&self.deps), me.clone());
+        let (namespace, spec) = (self.key.namespace().to_owned(), object.spec.clone());
+        self.operation.start(|epoch| async move {
+            let resolved = user_data_of(&deps, &namespace, &spec).await.map(|data| {
+                let suspicion = data.as_ref().and_then(user_data::suspicion);
+                (user_data::spec_hash(&spec, data.as_ref()).into(), suspicion)
+            });
+            me.hint(ProxyMsg::Resolved(epoch, resolved));
+        });
+    }
+
+    pub(super) fn create(&mut self, object: &Proxy, hash: Box<str>, me: &Addr<ProxyMsg>) {
+        let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        let mut request = CreateRequest {
+            name: instance_name(&uid),
+            uid,
+            namespace: self.key.namespace().to_owned(),
+            proxy_name: self.key.name().to_owned(),
+            placement: spec.placement.clone().unwrap_or_default(),
+            user_data: None,
+            port: spec.port,
+            installation: deps.installation.clone(),
+        };
+        self.operation.start(|epoch| async move {
+            let user_data = user_data_of(&deps, &request.namespace, &spec).await.ok();
+            // The annotation says what is built, so what is built must be what it says.
+            let created = match user_data {
+                Some(data) if user_data::spec_hash(&spec, data.as_ref()) == *hash => {
+                    request.user_data = data;
+                    let ask = |reply| ProviderMsg::Create(Box::new(request), reply);
+                    Some(ask_provider(&deps, &spec, Operation::Create, ask).await)
+                }
+                _ => None,
+            };
+            me.hint(ProxyMsg::Created(epoch, created));
+        });
+    }
+
+    pub(super) fn get(&mut self, object: &Proxy, id: String, me: &Addr<ProxyMsg>) {
+        let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
+        self.operation.start(|epoch| async move {
+            let got = ask_provider(&deps, &spec, Operation::Get, |reply| {
+                ProviderMsg::Get(id, reply)
+            })
+            .await;
+            me.hint(ProxyMsg::Got(epoch, got));
+        });
+    }
+
+    pub(super) fn delete(&mut self, object: &Proxy, id: String, me: &Addr<ProxyMsg>) {
+        let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
+        self.operation.start(|epoch| async move {
+            let deleted = ask_provider(&deps, &spec, Operation::Delete, |reply| {
+                ProviderMsg::Delete(id, reply)
+            })
+            .await;
+            me.hint(ProxyMsg::Deleted(epoch, deleted));
+        });
+    }
+}
+
+async fn user_data_of(
+    deps: &Deps,
+    namespace: &str,
+    spec: &ProxySpec,
+) -> Result<Option<UserData>, UserDataError> {
+    let Some(cloud_init) = &spec.cloud_init else {
+        return Ok(None);
+    };
+    if let Some(secret) = &cloud_init.secret_ref {
+        return deps.store.user_data(namespace, secret).await.map(Some);
+    }
+    Ok(cloud_init
+        .inline
+        .as_ref()
+        .map(|text| text.as_bytes().to_vec().into()))
+}
+
+async fn ask_provider<T: Send + 'static>(
+    deps: &Deps,
+    spec: &ProxySpec,
+    operation: Operation,
+    question: impl FnOnce(Reply<Result<T, ProviderError>>) -> ProviderMsg,
+) -> Result<T, ProviderError> {
+    let name = spec.provider.as_deref().unwrap_or_default();
+    let provider = deps
+        .roster
+        .borrow()
+        .get(name)
+        .map(|listed| listed.addr.clone());
+    let asked = match provider {
+        Some(provider) => provider.ask(PROVIDER_DEADLINE + PATIENCE, question).await,
+        None => Err(AskError::Down),
+    };
+    asked.unwrap_or_else(|error| {
+        Err(ProviderError {
+            class: ErrorClass::Transient,
+            operation,
+            provider: name.to_owned(),
+            id: None,
+            message: format!("provider {name}: {error}"),
+            source: Some(Arc::new(error)),
+        })
+    })
+}
+
+fn host(memory: &Memory, object: &Proxy) -> Option<String> {
+    match (object.spec.mode, &memory.backend) {
+        (Mode::External, _) => object.endpoint_host().map(str::to_owned),
+        (Mode::Managed, Backend::Running(ip)) => Some(ip.to_string()),
+        (Mode::Managed, _) => None,
+    }
+}
+
+fn watch(host: &str, spec: &ProxySpec, epoch: Epoch) -> Watch {
+    let check = &spec.health_check;
+    Watch {
+        fetch: Fetch {
+            host: host.into(),
+            port: spec.effective_port(),
+            url: check.url.as_str().into(),
+            expected_status: check.expected_status,
+            timeout: Duration::from_secs(check.timeout_seconds.into()),
+        },
+        period: Duration::from_secs(check.period_seconds.into()),
+        thresholds: Thresholds {
+            failure: check.failure_threshold,
+            success: check.success_threshold,
+        },
+        verdict: None,
+        epoch,
+    }
+}
+
+fn is_about(told: &Watch, host: &str, spec: &ProxySpec) -> bool {
+    let now = watch(host, spec, told.epoch);
+    (&told.fetch, told.period, told.thresholds) == (&now.fetch, now.period, now.thresholds)
+}
+
+/// What may be leased by the word of the object alone; nothing while it is on its way out or replaced.
+#[must_use]
+pub fn candidate_of(object: &Proxy) -> Option<Candidate> {
+    let key = ProxyKey::new(
+        object.metadata.namespace.as_deref()?,
+        object.metadata.name.as_deref()?,
+    );
+    let replaces = conditions::get(object.conditions(), ConditionType::Provisioned)
+        .is_some_and(|provisioned| provisioned.reason == Reason::Replacing.as_str());
+    let stays = !object.is_deleting() && !replaces;
+    stays.then(|| candidate(&key, &Memory::of(object), object))
+}
+
+fn candidate(key: &ProxyKey, memory: &Memory, object: &Proxy) -> Candidate {
+    let runs = memory.runs(object);
+    let verdict = memory.verdict.as_deref().filter(|_| runs);
+    let healthy = verdict.is_some_and(|v| v.healthy);
+    let phase = match verdict {
+        Some(_) if healthy => Phase::Ready,
+        Some(_) => Phase::Unhealthy,
+        None => match object.status.as_ref().and_then(|s| s.phase) {
+            // What the status says lags behind what is known.
+            Some(Phase::Ready | Phase::Unhealthy) => Phase::Provisioning,
+            other => other.unwrap_or(Phase::Pending),
+        },
+    };
+    Candidate {
+        key: key.clone(),
+        uid: memory.uid.as_ref().into(),
+        ip: host(memory, object).unwrap_or_default(),
+        port: object.effective_port(),
+        attributes: object.spec.attributes.clone(),
+        phase,
+        healthy,
+        latency_millis: verdict.and_then(|v| v.latency_millis),
+        max_leases: object.spec.max_leases,
+    }
+}

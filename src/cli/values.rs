@@ -1,0 +1,128 @@
+//! Values of flags: each parser says in its error what would be right.
+
+use std::{str::FromStr, time::Duration};
+use tracing_subscriber::EnvFilter;
+
+/// Times longer than this are typing errors, and far below what a clock can add up.
+const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+/// A length of time above zero, `15m`, `1h 30m`, `90s`.
+///
+/// # Errors
+/// What is wrong with `text`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    if text.starts_with('-') {
+        return Err("must be above zero".into());
+    }
+    let duration = humantime::parse_duration(text)
+        .map_err(|_| "not a length of time such as 90s, 15m or 1h30m".to_owned())?;
+    match duration {
+        Duration::ZERO => Err("must be above zero".into()),
+        long if long > LONGEST => Err("must be at most 365d".into()),
+        duration => Ok(duration),
+    }
+}
+
+/// A length of time of at least a second, for what clients are told in whole seconds.
+///
+/// # Errors
+/// What is wrong with `text`.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < Duration::from_secs(1) => Err("must be at least 1s".into()),
+        duration => Ok(duration),
+    }
+}
+
+/// Which lines are logged, as `tracing` writes it: `info`, `info,actors::leases=debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFilter(String);
+
+impl LogFilter {
+    /// A filter for the subscriber.
+    ///
+    /// # Errors
+    /// Never for a filter that [`LogFilter::from_str`] has let through.
+    pub fn build(&self) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+        EnvFilter::builder().parse(&self.0)
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+        const HELP: &str =
+            "a level (off, error, warn, info, debug, trace) or module=level, separated by commas";
+        // The subscriber takes a lone word for a module whose everything is wanted, so that a
+        // misspelt level would silence all others.
+        let misread = text.split(',').map(str::trim).find(|part| {
+            let word = !part.contains(['=', '[', ']', '{', '}', '"']);
+            word && !LEVELS.contains(&part.to_ascii_lowercase().as_str())
+        });
+        if let Some(part) = misread {
+            return Err(format!("'{part}' is not {HELP}"));
+        }
+        let filter = Self(text.to_owned());
+        filter.build().map_err(|e| format!("{e}; write {HELP}"))?;
+        Ok(filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_above_zero_and_below_what_breaks_a_clock() {
+        assert_eq!(duration("15m"), Ok(Duration::from_mins(15)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(duration(" 90s "), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("365d"), Ok(LONGEST));
+        for (text, why) in [
+            ("0", "above zero"),
+            ("0s", "above zero"),
+            ("-5m", "above zero"),
+            ("", "length of time"),
+            ("900", "length of time"),
+            ("ten minutes", "length of time"),
+            ("1h -5m", "length of time"),
+            ("366d", "at most 365d"),
+            ("99999999999999999999y", "length of time"),
+            ("500000000y", "at most 365d"),
+        ] {
+            let refusal = duration(text).expect_err(text);
+            assert!(refusal.contains(why), "{text}: {refusal}");
+        }
+        assert!(seconds("999ms").is_err());
+        assert_eq!(seconds("1s"), Ok(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_filter_names_levels_and_modules() {
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "info,actors::leases=debug",
+            "actors=trace, warn",
+            "[span{id=1}]=debug",
+        ] {
+            assert!(good.parse::<LogFilter>().is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "loud",
+            "info,",
+            "infos,actors=debug",
+            "actors=loud",
+            "actors==debug",
+            "[span",
+        ] {
+            assert!(bad.parse::<LogFilter>().is_err(), "{bad}");
+        }
+    }
+}

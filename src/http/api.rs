@@ -1,0 +1,296 @@
+//! The lease API: one flat router over a [`Desk`].
+//!
+//! A request goes through these steps, and the first that refuses it answers: route, token, query
+//! and header, body, a free place among the requests in flight, the ledger.
+
+use super::{
+    answers::{self, Granted, Lease, ProxyList, ProxyView, json},
+    auth::Auth,
+    body::{self, Acquire, Renew, Report, Ttl},
+    desk::Desk,
+    lease_id,
+    metrics::HttpMetrics,
+    openapi, query, reading,
+    refusal::Refusal,
+    routes::{self, Captures, Endpoint, NoRoute},
+};
+use actors::{
+    key::ProxyKey,
+    leases::terms::{AcquireError, AcquireRequest, LeaseId},
+};
+use bytes::{Buf, Bytes};
+use futures::Stream;
+use hyper::{body::Incoming, service::Service};
+use hyper_util::service::TowerToHyperService;
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::Semaphore;
+use warp::{
+    Filter,
+    http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header},
+    path::FullPath,
+    reply::Response,
+};
+
+/// The longest `Idempotency-Key`.
+const MAX_KEY: usize = 128;
+
+/// What the API is told at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The longest lifetime that a lease may ask for.
+    pub max_ttl: Duration,
+    /// Requests at the ledger at a time; one more is answered 503.
+    pub in_flight: usize,
+    /// The longest wait for a body.
+    pub body: Duration,
+}
+
+impl Default for Settings {
+    /// 512 requests in flight: the ledger answers in microseconds, so this many mean that it hangs.
+    fn default() -> Self {
+        Self {
+            max_ttl: Duration::from_hours(1),
+            in_flight: 512,
+            body: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The API over `D`.
+pub struct Api<D> {
+    desk: D,
+    auth: Auth,
+    metrics: HttpMetrics,
+    settings: Settings,
+    in_flight: Semaphore,
+    document: Bytes,
+}
+
+/// A request without its body.
+struct Head {
+    method: Method,
+    path: FullPath,
+    query: String,
+    headers: HeaderMap,
+}
+
+impl<D: Desk> Api<D> {
+    /// An API that is ready to serve; its metrics go into `registry`.
+    ///
+    /// # Errors
+    /// Where the registry holds such metrics already.
+    pub fn new(
+        desk: D,
+        auth: Auth,
+        registry: &prometheus::Registry,
+        settings: Settings,
+    ) -> Result<Self, prometheus::Error> {
+        let document = openapi::document(settings.max_ttl, auth.required());
+        Ok(Self {
+            desk,
+            metrics: HttpMetrics::new(registry)?,
+            in_flight: Semaphore::new(settings.in_flight),
+            document: Bytes::from(document.to_string()),
+            auth,
+            settings,
+        })
+    }
+
+    /// The API as something that [`serve`](super::serve) takes.
+    pub fn service(
+        self,
+    ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + 'static {
+        let api = Arc::new(self);
+        let filter = warp::method()
+            .and(warp::path::full())
+            .and(warp::query::raw().or(warp::any().map(String::new)).unify())
+            .and(warp::header::headers_cloned())
+            .and(warp::body::stream())
+            .then(move |method, path, query, headers, body| {
+                let api = Arc::clone(&api);
+                let head = Head {
+                    method,
+                    path,
+                    query,
+                    headers,
+                };
+                async move { api.answer(head, body).await }
+            });
+        TowerToHyperService::new(warp::service(filter))
+    }
+
+    async fn answer<S, B, E>(&self, head: Head, body: S) -> Response
+    where
+        S: Stream<Item = Result<B, E>>,
+        B: Buf,
+    {
+        let begun = Instant::now();
+        let route = routes::resolve(&head.method, head.path.as_str());
+        let endpoint = route.as_ref().ok().map(|(endpoint, _)| *endpoint);
+        let token = head.headers.get(header::AUTHORIZATION);
+        let outcome = if endpoint == Some(Endpoint::Healthz)
+            || self.auth.admits(token.map(HeaderValue::as_bytes))
+        {
+            match route {
+                Ok((endpoint, captures)) => self.call(endpoint, captures, &head, body).await,
+                Err(NoRoute::Path) => Err(Refusal::NotFound),
+                Err(NoRoute::Method(allow)) => Err(Refusal::MethodNotAllowed(allow)),
+            }
+        } else {
+            Err(Refusal::Unauthorized)
+        };
+        let response = outcome.unwrap_or_else(|refusal| {
+            if refusal == Refusal::Internal {
+                tracing::error!(method = %head.method, ?endpoint, "a request failed inside");
+            }
+            refusal.response()
+        });
+        self.metrics
+            .answered(endpoint, response.status(), begun.elapsed());
+        response
+    }
+
+    async fn call<S, B, E>(
+        &self,
+        endpoint: Endpoint,
+        captures: Captures<'_>,
+        head: &Head,
+        body: S,
+    ) -> Result<Response, Refusal>
+    where
+        S: Stream<Item = Result<B, E>>,
+        B: Buf,
+    {
+        let body = reading::body(body, self.settings.body);
+        match endpoint {
+            Endpoint::Healthz => return Ok(answers::content("text/plain", "ok")),
+            // Always 204, so nothing about it can be wrong.
+            Endpoint::Release => return self.release(captures[0]).await,
+            Endpoint::ListProxies => return self.list(&head.query).await,
+            _ => query::none(&head.query)?,
+        }
+        match endpoint {
+            Endpoint::OpenApi => Ok(answers::content("application/json", self.document.clone())),
+            Endpoint::GetProxy => self.proxy(captures).await,
+            Endpoint::GetLease => self.lease(known(captures[0])?).await,
+            Endpoint::Acquire => self.acquire(&head.headers, &body.await?).await,
+            Endpoint::Renew => self.renew(known(captures[0])?, &body.await?).await,
+            Endpoint::Report => self.report(known(captures[0])?, &body.await?).await,
+            Endpoint::Healthz | Endpoint::Release | Endpoint::ListProxies => Err(Refusal::NotFound),
+        }
+    }
+
+    /// Runs one call to the ledger, if there is a free place for it.
+    async fn at_desk<T, E: Into<Refusal>>(
+        &self,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Refusal> {
+        let _place = self
+            .in_flight
+            .try_acquire()
+            .map_err(|_| Refusal::Overloaded)?;
+        call.await.map_err(Into::into)
+    }
+
+    async fn list(&self, query: &str) -> Result<Response, Refusal> {
+        let filter = query::filter(query)?;
+        let views = self.at_desk(self.desk.views(filter)).await?;
+        let proxies: Vec<_> = views.iter().map(ProxyView::from).collect();
+        let count = proxies.len();
+        Ok(json(StatusCode::OK, &ProxyList { proxies, count }))
+    }
+
+    async fn proxy(&self, [namespace, name]: Captures<'_>) -> Result<Response, Refusal> {
+        let decoded = |text| query::percent_decode(text).ok_or(Refusal::UnknownProxy);
+        let key = ProxyKey::new(&decoded(namespace)?, &decoded(name)?);
+        let view = self.at_desk(self.desk.view(key)).await?;
+        let view = view.ok_or(Refusal::UnknownProxy)?;
+        Ok(json(StatusCode::OK, &ProxyView::from(&view)))
+    }
+
+    async fn acquire(&self, headers: &HeaderMap, body: &[u8]) -> Result<Response, Refusal> {
+        let idempotency = idempotency_key(headers)?;
+        let body: Acquire = body::parse(body)?;
+        let request = AcquireRequest {
+            selector: body.selector,
+            ttl: Ttl::resolve(body.ttl_seconds, self.settings.max_ttl)?,
+            target: body.target,
+        };
+        let grant = self
+            .at_desk(self.desk.acquire(request, idempotency))
+            .await?
+            .map_err(|refused| match refused {
+                AcquireError::NoMatch(why) => Refusal::NoMatch(why),
+                AcquireError::KeyReused => Refusal::InvalidBody(refused.to_string()),
+            })?;
+        let granted = Granted::new(&grant).ok_or(Refusal::Internal)?;
+        Ok(json(StatusCode::CREATED, &granted))
+    }
+
+    async fn lease(&self, id: LeaseId) -> Result<Response, Refusal> {
+        let grant = self.at_desk(self.desk.lease(id)).await?;
+        let grant = grant.map_err(|_| Refusal::UnknownLease)?;
+        Ok(json(StatusCode::OK, &Lease::from(&grant)))
+    }
+
+    async fn renew(&self, id: LeaseId, body: &[u8]) -> Result<Response, Refusal> {
+        let body: Renew = body::parse(body)?;
+        let ttl = Ttl::resolve(body.ttl_seconds, self.settings.max_ttl)?;
+        let grant = self.at_desk(self.desk.renew(id, ttl)).await?;
+        let grant = grant.map_err(|_| Refusal::UnknownLease)?;
+        Ok(json(StatusCode::OK, &Lease::from(&grant)))
+    }
+
+    async fn release(&self, id: &str) -> Result<Response, Refusal> {
+        if let Some(id) = decoded_id(id) {
+            self.at_desk(self.desk.release(id)).await?;
+        }
+        Ok(answers::no_content())
+    }
+
+    async fn report(&self, id: LeaseId, body: &[u8]) -> Result<Response, Refusal> {
+        let body: Report = body::parse(body)?;
+        let result = body.result()?;
+        self.at_desk(self.desk.report(id, result, body.target))
+            .await?
+            .map_err(|_| Refusal::UnknownLease)?;
+        Ok(answers::no_content())
+    }
+}
+
+fn decoded_id(segment: &str) -> Option<LeaseId> {
+    lease_id::parse(segment)
+        .or_else(|| query::percent_decode(segment).and_then(|text| lease_id::parse(&text)))
+}
+
+fn known(segment: &str) -> Result<LeaseId, Refusal> {
+    decoded_id(segment).ok_or(Refusal::UnknownLease)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, Refusal> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let key = value.as_bytes();
+    let good = (1..=MAX_KEY).contains(&key.len())
+        && key.iter().all(u8::is_ascii_graphic)
+        && values.next().is_none();
+    match value.to_str() {
+        Ok(key) if good => Ok(Some(key.into())),
+        _ => Err(Refusal::InvalidBody(format!(
+            "Idempotency-Key: send one, of 1 to {MAX_KEY} visible ASCII characters"
+        ))),
+    }
+}
+
+#[cfg(test)]
+#[path = "api_test.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+//! What the API refuses, and how it says so: `{"error": "<code>", "message": "<text>"}`.
+
+use super::desk::Unavailable;
+use actors::leases::terms::NoMatch;
+use schemars::JsonSchema;
+use serde::Serialize;
+use warp::{
+    http::{HeaderValue, StatusCode, header},
+    reply::Response,
+};
+
+/// Seconds after which a 503 is worth another try: an election or a burst is over within about one.
+const RETRY_AFTER: &str = "1";
+
+/// Why a request gets no success. The message is for the client; nothing internal goes in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what each is")]
+pub enum Refusal {
+    #[error("send the API token as `Authorization: Bearer <token>`")]
+    Unauthorized,
+    #[error("{0}")]
+    InvalidQuery(String),
+    #[error("{0}")]
+    InvalidBody(String),
+    #[error("{0}")]
+    InvalidTtl(String),
+    #[error("{0}")]
+    InvalidResult(String),
+    #[error("no proxy that matches the selector is free, healthy and not cooling down")]
+    NoMatch(NoMatch),
+    #[error("there is no such lease: it was never granted, was released or has expired")]
+    UnknownLease,
+    #[error("there is no such proxy")]
+    UnknownProxy,
+    #[error("there is nothing at this path; GET /openapi.json lists what there is")]
+    NotFound,
+    #[error("this path takes only {0}")]
+    MethodNotAllowed(String),
+    #[error("this replica is not the leader, and no leader is known; try again")]
+    NotLeader,
+    #[error("too many requests are in flight; try again")]
+    Overloaded,
+    #[error("the request failed inside the operator; try again")]
+    Internal,
+}
+
+/// The body of every answer that is no success.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub struct ErrorBody<'a> {
+    /// A stable word for programs.
+    pub error: &'a str,
+    /// An explanation for people.
+    pub message: &'a str,
+}
+
+/// Nothing fits now. The last three numbers say what stood in the way of each proxy considered.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NoMatch")]
+pub struct NoMatchBody<'a> {
+    /// A stable word for programs.
+    pub error: &'a str,
+    /// An explanation for people.
+    pub message: &'a str,
+    /// Proxies that match the selector.
+    pub considered: usize,
+    /// Of them, healthy ones without a free slot.
+    pub at_capacity: usize,
+    /// Of them, healthy ones with a free slot that cool down for the target.
+    pub in_cooldown: usize,
+    /// Of them, ones that are not healthy.
+    pub unhealthy: usize,
+}
+
+impl Refusal {
+    /// The stable word and the status.
+    #[must_use]
+    pub fn code(&self) -> (&'static str, StatusCode) {
+        match self {
+            Self::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED),
+            Self::InvalidQuery(_) => ("invalid_query", StatusCode::BAD_REQUEST),
+            Self::InvalidBody(_) => ("invalid_body", StatusCode::BAD_REQUEST),
+            Self::InvalidTtl(_) => ("invalid_ttl", StatusCode::BAD_REQUEST),
+            Self::InvalidResult(_) => ("invalid_result", StatusCode::BAD_REQUEST),
+            Self::NoMatch(_) => ("no_match", StatusCode::CONFLICT),
+            Self::UnknownLease => ("unknown_lease", StatusCode::NOT_FOUND),
+            Self::UnknownProxy => ("unknown_proxy", StatusCode::NOT_FOUND),
+            Self::NotFound => ("not_found", StatusCode::NOT_FOUND),
+            Self::MethodNotAllowed(_) => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
+            Self::NotLeader => ("not_leader", StatusCode::SERVICE_UNAVAILABLE),
+            Self::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE),
+            Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    /// The answer to send.
+    #[must_use]
+    pub fn response(&self) -> Response {
+        let (error, status) = self.code();
+        let message = &self.to_string();
+        let mut response = match self {
+            Self::NoMatch(why) => super::answers::json(
+                status,
+                &NoMatchBody {
+                    error,
+                    message,
+                    considered: why.considered,
+                    at_capacity: why.at_capacity,
+                    in_cooldown: why.in_cooldown,
+                    unhealthy: why.unhealthy,
+                },
+            ),
+            _ => super::answers::json(status, &ErrorBody { error, message }),
+        };
+        let extra = match self {
+            Self::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer".to_owned())),
+            Self::MethodNotAllowed(allow) => Some((header::ALLOW, allow.clone())),
+            Self::NotLeader | Self::Overloaded => {
+                Some((header::RETRY_AFTER, RETRY_AFTER.to_owned()))
+            }
+            _ => None,
+        };
+        if let Some((name, value)) = extra
+            && let Ok(value) = HeaderValue::from_str(&value)
+        {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<Unavailable> for Refusal {
+    fn from(why: Unavailable) -> Self {
+        match why {
+            Unavailable::NotLeader => Self::NotLeader,
+            Unavailable::TooLate => Self::Overloaded,
+            Unavailable::Dropped => Self::Internal,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Fuzzes a running lease API against its own /openapi.json, with every check on.
+#
+#   schemathesis.sh http://127.0.0.1:8090        with DISCOVERY_TOKEN in the environment if it needs one
+#
+# Exit 0: no 5xx, and no answer that the document does not describe. Schemathesis comes from PyPI into
+# a folder of its own, named by its version, the first time.
+set -euo pipefail
+
+version=4.32.5
+seconds=${SECONDS_OF_FUZZING:-25}
+base=${1:?usage: schemathesis.sh BASE_URL}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+home=${XDG_CACHE_HOME:-$HOME/.cache}/egress-proxies-lab/schemathesis-$version
+
+mkdir -p "$home"
+(
+    flock 9
+    if [[ ! -e $home/complete ]]; then
+        python3 -m venv --clear "$home/venv"
+        "$home/venv/bin/pip" install --quiet --disable-pip-version-check "schemathesis==$version"
+        touch "$home/complete"
+    fi
+) 9>"$home/lock"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+{
+    echo "base-url = \"$base\""
+    echo "hooks = \"$here/schemathesis_hooks.py\""
+    if [[ -n ${DISCOVERY_TOKEN:-} ]]; then
+        echo '[auth.openapi.token]'
+        echo 'bearer = "${DISCOVERY_TOKEN}"'
+        echo '[headers]'
+        echo 'Authorization = "Bearer ${DISCOVERY_TOKEN}"'
+    fi
+} >schemathesis.toml
+"$home/venv/bin/st" --no-color --config-file schemathesis.toml run "$base/openapi.json" \
+    --checks all --phases examples,coverage,fuzzing,stateful --mode all --workers 2 \
+    --max-time "$seconds" --request-timeout 10 --suppress-health-check filter_too_much --continue-on-failure ${SEED:+--seed $SEED}
