@@ -15,7 +15,7 @@ fleet=demo-fleet        # the Proxies, and their pods
 legacy=demo-legacy      # a proxy that somebody else runs
 operator_pid='' judge_pid=''
 
-bold=$(tput bold 2>/dev/null || true) plain=$(tput sgr0 2>/dev/null || true)
+bold='' plain=''; [ ! -t 1 ] || { bold=$'\e[1m' plain=$'\e[0m'; }
 number=0 begun=$(date +%s%N)
 step() { number=$((number + 1)); begun=$(date +%s%N); printf '\n%s%2d. %s%s\n' "$bold" "$number" "$*" "$plain"; }
 took() { awk -v ns=$(($(date +%s%N) - begun)) -v done="${1:-done}" 'BEGIN {printf "    %s in %.1f s\n", done, ns / 1e9}'; }
@@ -35,16 +35,15 @@ trap leave EXIT
 trap 'exit 130' INT TERM
 
 need cargo 'https://rustup.rs'
-need curl 'apt-get install curl'
+bash tests/lab/needs.sh
 mkdir -p "$work"; rm -f "$work/operator.log"
 
-step 'Build the operator'
+step 'Build the operator (the first time compiles it all: minutes)'
 cargo build --quiet --bin proxy-operator --example judge
 took built
 
 if [ -n "$own_cluster" ]; then
     [ "$(id -u)" = 0 ] || fail 'bringing up a node needs root; run it as root, or set KUBECONFIG to use a cluster of yours'
-    need go 'https://go.dev/dl (1.24 or newer)'
     step 'Bring up a Kubernetes on this machine: API server, node, Squid image (the first time builds it: minutes)'
     eval "$(bash tests/lab/cluster.sh all "$work" "$index" 2>"$work/cluster.log" | grep '^\(kubeconfig\|server\|kubectl\)=')" ||
         { cat "$work/cluster.log"; fail 'the cluster did not come up'; }
