@@ -189,7 +189,6 @@ impl ProxyActor {
             Next::AddFinalizer => self.write_finalizers(object, true, me),
             Next::ReleaseFinalizer => self.write_finalizers(object, false, me),
             Next::Abandon(id) => {
-                tracing::warn!(proxy = %self.key, providerID = id, "released without cleanup, as annotated");
                 let message = format!(
                     "instance {id} is left behind, as {} asks",
                     crds::names::SKIP_CLEANUP

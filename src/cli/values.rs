@@ -40,8 +40,9 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 pub struct LogFilter(String);
 
 /// kube logs every failed request as an error, without a word of which one. Whoever made it says
-/// more, and decides how bad it is. Written out by the user, this very target can be had back.
-const NOISE: &str = "kube_client::client::builder=off";
+/// more, and decides how bad it is. ractor keeps a span for every actor, which says nothing and costs
+/// memory. Written out by the user, these very targets can be had back.
+const NOISE: &str = "kube_client::client::builder=off,ractor=off";
 
 impl LogFilter {
     /// A filter for the subscriber.

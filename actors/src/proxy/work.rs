@@ -34,7 +34,14 @@ use std::{
 const PROVIDER_DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 impl ProxyActor {
+    /// As an Event on the object, and in the log.
     pub(super) fn tell_user(&self, object: &Proxy, note: Note) {
+        let (proxy, reason, message) = (&self.key, note.reason, &note.message);
+        if note.warning {
+            tracing::warn!(%proxy, reason, "{message}");
+        } else {
+            tracing::info!(%proxy, reason, "{message}");
+        }
         let regarding = Regarding {
             key: self.key.clone(),
             uid: object.metadata.uid.clone().unwrap_or_default(),

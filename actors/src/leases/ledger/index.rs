@@ -228,7 +228,7 @@ impl Index {
         }
     }
 
-    /// No proxy cools down for this target any more: its own queues are of no use, and its number may be reused.
+    /// No proxy cools down for this target any more: its own queues are of no use.
     pub fn forget_scope(&mut self, scope: Scope) {
         let own: Vec<u32> = self
             .ids
@@ -334,10 +334,17 @@ impl Index {
         }
     }
 
-    /// Whether no proxy is known.
+    /// Whether no proxy is known, and no queue of a target is kept.
     #[cfg(test)]
     pub fn is_blank(&self) -> bool {
-        self.slots.len() == 0 && self.order.is_empty() && self.pairs.is_empty() && self.seats == 0
+        self.slots.len() == 0
+            && self.order.is_empty()
+            && self.pairs.is_empty()
+            && self.seats == 0
+            && self
+                .ids
+                .keys()
+                .all(|key| key[0] == Scope::EVERYBODY.number())
     }
 
     fn drop_queues(&mut self) {

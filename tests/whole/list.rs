@@ -1,0 +1,110 @@
+//! The list of all scenarios.
+
+use super::{api, cli, crds, kubernetes_provider, lifecycle, probe};
+use crate::lab::{Stage, proxy, squid};
+use ::crds::Phase;
+use anyhow::Error;
+use crds::Kubectl;
+use libtest_mimic::Trial;
+
+macro_rules! scenarios {
+    ($stage:ident.$kind:ident: $($module:ident::$name:ident),* $(,)?) => {
+        [$($stage.$kind(concat!(stringify!($module), "::", stringify!($name)), $module::$name)),*]
+    };
+}
+
+/// Those that run side by side.
+pub fn together(stage: &Stage) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (name, run) in cli::SCENARIOS {
+        trials.push(stage.bare(name, move || async move {
+            tokio::task::spawn_blocking(run).await?
+        }));
+    }
+    trials.extend(scenarios![stage.bare:
+        probe::a_page_comes_through_the_proxy,
+        probe::a_proxy_is_reached_by_address_and_by_name,
+        probe::a_proxy_that_wants_credentials_is_told_apart,
+        probe::a_refused_tunnel_is_told_with_its_status,
+        probe::a_wrong_certificate_is_a_tls_failure,
+        probe::the_status_of_the_target_is_compared,
+        probe::a_body_is_read_but_not_all_of_it,
+        probe::a_slow_target_is_measured_or_times_out,
+        probe::a_frozen_and_a_dead_proxy_are_told_apart,
+    ]);
+    trials.extend(scenarios![stage.scene:
+        lifecycle::a_managed_proxy_lives_and_goes,
+    ]);
+    trials.extend(definitions(stage));
+    for scenario in kubernetes_provider::scenarios() {
+        let name = format!("kubernetes_provider::{}", scenario.name);
+        trials.push(stage.trial(&name, |lab| async move {
+            scenario.run(&lab.cluster.kubeconfig).await
+        }));
+    }
+    trials.push(stage.scene("api::keeps_its_contract", |scene| async move {
+        let squid = squid::Squid::start(squid::Options::default()).await?;
+        let operator = scene.operator().start().await?;
+        for name in ["a", "b"] {
+            let (host, port) = (squid.address.ip().to_string(), squid.address.port());
+            let proxy = scene.apply(proxy(name).at(&host, port)).await?;
+            proxy.becomes(Phase::Ready).await?;
+        }
+        let url = format!("http://{}", operator.api);
+        tokio::task::spawn_blocking(move || api::keeps_its_contract(&url, None))
+            .await?
+            .map_err(Error::msg)
+    }));
+    trials
+}
+
+/// Those that need the cluster to themselves.
+pub fn alone(_stage: &Stage) -> Vec<Trial> {
+    Vec::new()
+}
+
+fn definitions(stage: &Stage) -> Vec<Trial> {
+    macro_rules! in_namespace {
+        ($($name:ident),* $(,)?) => {
+            [$(stage.scene(concat!("crds::", stringify!($name)), |scene| async move {
+                let client = scene.lab().client.clone();
+                crds::$name(client, scene.namespace()).await.map_err(Error::msg)
+            })),*]
+        };
+    }
+    let mut trials = Vec::from(in_namespace![
+        accepts_and_refuses_on_create,
+        accepts_and_refuses_on_update,
+        fills_in_the_defaults,
+        types_and_server_agree_on_defaults,
+        keeps_a_proxys_status_apart,
+    ]);
+    trials.push(
+        stage.trial("crds::bounds_a_providers_health", |lab| async move {
+            let checked = crds::bounds_a_providers_health(lab.client.clone()).await;
+            checked.map_err(Error::msg)
+        }),
+    );
+    trials.push(stage.scene("crds::prints_the_columns", |scene| async move {
+        let cluster = &scene.lab().cluster;
+        let kubectl = Kubectl {
+            program: &cluster.kubectl,
+            kubeconfig: &cluster.kubeconfig,
+        };
+        let client = scene.lab().client.clone();
+        let printed = crds::prints_the_columns(client, &kubectl, scene.namespace()).await;
+        printed.map_err(Error::msg)
+    }));
+    trials.push(
+        stage.scene("crds::explains_every_field", |scene| async move {
+            let cluster = &scene.lab().cluster;
+            let kubectl = Kubectl {
+                program: &cluster.kubectl,
+                kubeconfig: &cluster.kubeconfig,
+            };
+            let explained = crds::explains_every_field(&kubectl, scene.namespace()).await;
+            explained.map_err(Error::msg)
+        }),
+    );
+    trials
+}
