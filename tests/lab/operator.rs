@@ -1,6 +1,6 @@
 //! A running operator.
 
-use super::Scene;
+use super::{Scene, eventually, proxy::Applied};
 use anyhow::{Context as _, bail, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -360,6 +360,30 @@ impl Operator {
         let proxies = body["proxies"].as_array().context("proxies")?;
         let id = |view: &Value| view["id"].as_str().map(str::to_owned);
         Ok(proxies.iter().filter_map(id).collect())
+    }
+
+    /// Waits until the lease API shows these proxies and no others; in the order of their names.
+    ///
+    /// # Errors
+    /// That it never did.
+    pub async fn shows(&self, proxies: &[&Applied]) -> anyhow::Result<()> {
+        let ids: Vec<_> = proxies.iter().map(|proxy| proxy.id()).collect();
+        let what = format!("the lease API shows {ids:?}");
+        eventually(&what, PATIENCE, || async {
+            Ok((self.shown().await? == ids).then_some(()))
+        })
+        .await
+    }
+
+    /// The value of the series whose name and labels begin so; 0 if there is none.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn metric(&self, series: &str) -> anyhow::Result<f64> {
+        let text = self.scrape().await?;
+        let line = text.lines().find(|line| line.starts_with(series));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        Ok(value.map_or(Ok(0.0), str::parse)?)
     }
 
     /// The text of `/metrics`.

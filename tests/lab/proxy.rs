@@ -1,6 +1,6 @@
 //! Proxies: written, applied, waited for.
 
-use super::Scene;
+use super::{Scene, squid::Squid};
 use anyhow::{Context as _, bail, ensure};
 use crds::{
     Phase, Proxy,
@@ -43,6 +43,11 @@ impl Draft {
     /// An External one.
     pub fn at(self, host: &str, port: u16) -> Self {
         self.with(json!({"mode": "External", "endpoint": {"host": host, "port": port}}))
+    }
+
+    /// An External one that is this Squid.
+    pub fn through(self, squid: &Squid) -> Self {
+        self.at(&squid.address.ip().to_string(), squid.address.port())
     }
 
     /// With more of a spec, merged into what there is.
@@ -141,12 +146,32 @@ impl Applied {
         Ok(self.api().get(&self.name).await?)
     }
 
+    /// Waits until the judge was asked for its page so many times more.
+    ///
+    /// # Errors
+    /// That it was not.
+    pub async fn is_probed_again(&self, times: u64) -> anyhow::Result<()> {
+        let goal = self.probes() + times;
+        super::eventually(&format!("{goal} probes"), PATIENCE, || async move {
+            Ok((self.probes() >= goal).then_some(()))
+        })
+        .await
+    }
+
     /// Waits until it is in this phase.
     ///
     /// # Errors
-    /// That it never was, with what it is.
+    /// That it never was.
     pub async fn becomes(&self, phase: Phase) -> anyhow::Result<Proxy> {
-        self.until(&format!("{phase:?}"), move |proxy| {
+        self.becomes_within(PATIENCE, phase).await
+    }
+
+    /// The same for what may take longer.
+    ///
+    /// # Errors
+    /// That it never was.
+    pub async fn becomes_within(&self, patience: Duration, phase: Phase) -> anyhow::Result<Proxy> {
+        self.until_within(patience, &format!("{phase:?}"), move |proxy| {
             proxy.status.as_ref().and_then(|status| status.phase) == Some(phase)
         })
         .await
@@ -155,7 +180,7 @@ impl Applied {
     /// Waits until a condition has this reason.
     ///
     /// # Errors
-    /// That it never had, with what it is.
+    /// That it never had.
     pub async fn says(&self, type_: ConditionType, reason: &str) -> anyhow::Result<Proxy> {
         let what = format!("{}: {reason}", type_.as_str());
         let reason = reason.to_owned();
@@ -168,17 +193,26 @@ impl Applied {
     /// Waits until this is true of it.
     ///
     /// # Errors
-    /// That it never was, with what it is.
+    /// That it never was.
     pub async fn until(
         &self,
         what: &str,
         is: impl Fn(&Proxy) -> bool + Send,
     ) -> anyhow::Result<Proxy> {
+        self.until_within(PATIENCE, what, is).await
+    }
+
+    async fn until_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        is: impl Fn(&Proxy) -> bool + Send,
+    ) -> anyhow::Result<Proxy> {
         let condition = |proxy: Option<&Proxy>| proxy.is_some_and(&is);
         let waiting = await_condition(self.api(), &self.name, condition);
-        match tokio::time::timeout(PATIENCE, waiting).await {
+        match tokio::time::timeout(patience, waiting).await {
             Ok(proxy) => proxy?.with_context(|| format!("{} is gone: {what}", self.name)),
-            Err(_) => bail!("{} is not within {PATIENCE:?}: {what}", self.name),
+            Err(_) => bail!("{} is not within {patience:?}: {what}", self.name),
         }
     }
 

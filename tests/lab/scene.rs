@@ -5,8 +5,8 @@ use super::{
     operator::Launch,
     proxy::{Applied, Draft},
 };
-use anyhow::Context as _;
-use crds::{Proxy, names::FINALIZER};
+use anyhow::{Context as _, ensure};
+use crds::Proxy;
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod, Secret, ServiceAccount};
 use kube::{
     Api, ResourceExt,
@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
+use tokio::{process::Command, time::timeout};
 
 /// What the control plane does is quick, but the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,7 +74,7 @@ impl Scene {
         let made = await_condition(accounts, "default", |it: Option<&ServiceAccount>| {
             it.is_some()
         });
-        tokio::time::timeout(PATIENCE, made)
+        timeout(PATIENCE, made)
             .await
             .context("the default service account")??;
         Ok(scene)
@@ -158,6 +159,52 @@ impl Scene {
         Ok(pods.list(&ListParams::default()).await?.items)
     }
 
+    /// Deletes a pod behind the operator's back and waits until it is gone.
+    ///
+    /// # Errors
+    /// The API server's, or that it stays.
+    pub async fn remove_pod(&self, name: &str) -> anyhow::Result<()> {
+        let pods: Api<Pod> = self.api();
+        pods.delete(name, &DeleteParams::default()).await?;
+        let gone = await_condition(pods, name, |pod: Option<&Pod>| pod.is_none());
+        timeout(PATIENCE, gone).await.context("the pod goes")??;
+        Ok(())
+    }
+
+    /// Has the kubelet end a pod as failed, and waits until it says so.
+    ///
+    /// # Errors
+    /// The API server's, or that it never fails.
+    pub async fn fail_pod(&self, name: &str) -> anyhow::Result<()> {
+        let pods: Api<Pod> = self.api();
+        let soon = Patch::Merge(json!({"spec": {"activeDeadlineSeconds": 1}}));
+        pods.patch(name, &PatchParams::default(), &soon).await?;
+        let failed = await_condition(pods, name, |pod: Option<&Pod>| {
+            let phase = pod.and_then(|pod| pod.status.as_ref()?.phase.as_deref());
+            phase == Some("Failed")
+        });
+        timeout(PATIENCE, failed).await.context("the pod fails")??;
+        Ok(())
+    }
+
+    /// What `kubectl` prints.
+    ///
+    /// # Errors
+    /// What it complains about.
+    pub async fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let cluster = &self.lab().cluster;
+        let output = Command::new(&cluster.kubectl)
+            .arg("--kubeconfig")
+            .arg(&cluster.kubeconfig)
+            .args(["--namespace", self.namespace()])
+            .args(arguments)
+            .output()
+            .await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {arguments:?}: {said}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
     /// Ends it; a failure is told together with all that may explain it.
     ///
     /// # Errors
@@ -228,11 +275,6 @@ impl Scene {
     pub async fn events(&self) -> anyhow::Result<Vec<Event>> {
         let events: Api<Event> = self.api();
         Ok(events.list(&ListParams::default()).await?.items)
-    }
-
-    /// Whether this Proxy is held by the operator.
-    pub fn is_held(proxy: &Proxy) -> bool {
-        proxy.finalizers().iter().any(|name| name == FINALIZER)
     }
 }
 

@@ -33,7 +33,15 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
     ]);
     trials.extend(scenarios![stage.scene:
+        // The longest come first, so that nobody waits for them at the end.
+        lifecycle::drift_is_noticed,
         lifecycle::a_managed_proxy_lives_and_goes,
+        lifecycle::an_external_proxy_lives_and_goes,
+        lifecycle::ten_at_once,
+        lifecycle::the_finalizer_comes_before_the_pod,
+        lifecycle::only_what_it_is_made_of_replaces_it,
+        lifecycle::only_transitions_are_written,
+        lifecycle::what_happened_meanwhile_is_mended,
     ]);
     trials.extend(definitions(stage));
     for scenario in kubernetes_provider::scenarios() {
