@@ -356,11 +356,9 @@ impl<A: Actor> ractor::Actor for Host<A> {
             actor.stopping(cx);
             Ok(())
         });
-        let last_work = hosted
-            .living
-            .as_mut()
-            .and_then(|living| living.actor.last_work());
-        if let Some(work) = last_work {
+        // Held here, where a kill that interrupts the wait drops it at once.
+        let mut living = hosted.living.take();
+        if let Some(work) = living.as_mut().and_then(|living| living.actor.last_work()) {
             work.await;
         }
         let mut gave_up = None;
@@ -368,7 +366,7 @@ impl<A: Actor> ractor::Actor for Host<A> {
             children.stop_all().await;
             gave_up = children.gave_up.take();
         }
-        hosted.living = None;
+        drop(living);
         match gave_up {
             Some(why) => Err(Box::new(Ended(Cause::Error(why)))),
             None => stopped,

@@ -117,6 +117,29 @@ async fn children_that_hang_under_a_patient_parent_are_killed_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kill_ends_the_wait_for_children_too() {
+    let mut lab = tree([plan("p").with([plan("a")])]).await;
+    lab.inside("p", |cx| cx.start(hanging("stuck"))).await;
+    settle().await;
+    let begun = Instant::now();
+    assert!(lab.directory.end("p", End::Stop));
+    lab.until(|who, told| who == "a" && *told == Told::Dropped)
+        .await;
+    assert!(lab.directory.end("p", End::Kill));
+    let mut words = Vec::new();
+    while words.last() != Some(&("p", Told::Started)) {
+        let (who, told, _) = lab.word().await;
+        words.push((who, told));
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(words[0], ("p", Told::Dropped));
+    lab.starts("a").await;
+    assert_eq!(lab.paths().len(), 3);
+    assert_eq!(lab.alive(), 3);
+    assert_eq!(lab.restarts("killed"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_child_that_is_stopping_already_is_waited_for_and_not_killed() {
     let mut lab = tree([plan("a").with([plan("g")])]).await;
     assert!(lab.directory.end("a", End::Stop));
