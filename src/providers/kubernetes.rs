@@ -92,10 +92,7 @@ impl KubernetesProvider {
             return adopt(&call, &pod, request);
         }
         let (pod, as_is) = (pod::build(request, &self.config), PostParams::default());
-        match call
-            .answer(|| pods.create(&as_is, &pod))
-            .await?
-        {
+        match call.answer(|| pods.create(&as_is, &pod)).await? {
             Ok(pod) => Ok(created(&pod, request)),
             // Somebody was faster: most likely an earlier attempt of ours that was given up.
             Err(error) if classify::already_exists(&error) => match call.find(&pods, &id).await? {
