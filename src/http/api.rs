@@ -1,6 +1,6 @@
 //! The lease API: one flat router over a [`Desk`].
 //!
-//! A request goes through these steps, and the first that refuses it answers: route, token, query
+//! A request goes through these steps, and the first that refuses it answers: token, route, query
 //! and header, body, a free place among the requests in flight, the ledger.
 
 use super::{
@@ -295,3 +295,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, Refusal> {
 #[cfg(test)]
 #[path = "api_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "refusals_test.rs"]
+mod refusals_tests;
