@@ -15,10 +15,15 @@ mod whole {
     pub mod cli;
     pub mod conformance;
     pub mod crds;
+    pub mod guards;
+    pub mod health;
     pub mod kubernetes_provider;
+    pub mod leases;
     pub mod lifecycle;
     mod list;
+    pub mod ops;
     pub mod probe;
+    pub mod user_data;
 
     pub use list::{alone, together};
 }

@@ -357,9 +357,7 @@ impl Operator {
     pub async fn shown(&self) -> anyhow::Result<Vec<String>> {
         let (status, body) = self.get("/v1/proxies").await?;
         ensure!(status == 200, "{status} {body}");
-        let proxies = body["proxies"].as_array().context("proxies")?;
-        let id = |view: &Value| view["id"].as_str().map(str::to_owned);
-        Ok(proxies.iter().filter_map(id).collect())
+        ids_of(&body)
     }
 
     /// Waits until the lease API shows these proxies and no others; in the order of their names.
@@ -371,6 +369,20 @@ impl Operator {
         let what = format!("the lease API shows {ids:?}");
         eventually(&what, PATIENCE, || async {
             Ok((self.shown().await? == ids).then_some(()))
+        })
+        .await
+    }
+
+    /// The same of one that asks for a token.
+    ///
+    /// # Errors
+    /// That it never did.
+    pub async fn shows_as(&self, token: &str, proxies: &[&Applied]) -> anyhow::Result<()> {
+        let ids: Vec<_> = proxies.iter().map(|proxy| proxy.id()).collect();
+        let what = format!("the lease API shows {ids:?}");
+        eventually(&what, PATIENCE, || async {
+            let (_, body) = self.ask_as(token, "/v1/proxies").await?;
+            Ok((ids_of(&body)? == ids).then_some(()))
         })
         .await
     }
@@ -409,6 +421,12 @@ impl Operator {
         let answer = self.http.get(url).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
+}
+
+fn ids_of(list: &Value) -> anyhow::Result<Vec<String>> {
+    let proxies = list["proxies"].as_array().context("proxies")?;
+    let id = |view: &Value| view["id"].as_str().map(str::to_owned);
+    Ok(proxies.iter().filter_map(id).collect())
 }
 
 async fn answer(request: reqwest::RequestBuilder) -> anyhow::Result<(u16, Value)> {

@@ -3,7 +3,9 @@
 use super::{
     Scene,
     cluster::Cluster,
+    eventually,
     judge::{self, Judge},
+    proxy::PATIENCE,
 };
 use crate::whole::crds;
 use anyhow::{Context as _, anyhow};
@@ -161,6 +163,14 @@ impl Inner {
         })?;
         let client = cluster.client().await?;
         crds::install(&client).await.map_err(anyhow::Error::msg)?;
+        // Discovery and the description of the resources follow a moment later.
+        eventually("kubectl knows the resources", PATIENCE, || async {
+            let kubectl = cluster.kubectl();
+            let known = kubectl.run("default", &["explain", "px"]).await.is_ok()
+                && kubectl.run("default", &["explain", "ph"]).await.is_ok();
+            Ok(known.then_some(()))
+        })
+        .await?;
         let files = tempfile::tempdir()?;
         let judge_ca = files.path().join("judge.pem");
         std::fs::write(&judge_ca, &judge.ca_pem)?;
@@ -213,5 +223,5 @@ async fn interrupted(inner: Arc<Inner>) {
 }
 
 fn told(error: impl Into<anyhow::Error>) -> String {
-    format!("{:?}", error.into())
+    format!("{:#}", error.into())
 }

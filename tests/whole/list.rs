@@ -1,10 +1,11 @@
 //! The list of all scenarios.
 
-use super::{api, cli, crds, kubernetes_provider, lifecycle, probe};
+use super::{
+    api, cli, crds, guards, health, kubernetes_provider, leases, lifecycle, ops, probe, user_data,
+};
 use crate::lab::{Stage, proxy, squid};
 use ::crds::Phase;
 use anyhow::Error;
-use crds::Kubectl;
 use libtest_mimic::Trial;
 
 macro_rules! scenarios {
@@ -42,6 +43,32 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         lifecycle::only_what_it_is_made_of_replaces_it,
         lifecycle::only_transitions_are_written,
         lifecycle::what_happened_meanwhile_is_mended,
+        user_data::user_data_that_appears_later_is_waited_for,
+        user_data::a_changed_secret_replaces,
+        user_data::suspicious_user_data_is_told,
+        user_data::no_secret_is_told,
+        guards::a_full_quota_heals,
+        guards::a_permanent_error_is_latched,
+        guards::a_foreign_pod_is_left_alone,
+        guards::an_unknown_provider_is_named,
+        guards::cleanup_can_be_skipped,
+        guards::a_foreign_finalizer_is_left_alone,
+        guards::a_namespace_goes_with_its_proxies,
+        health::a_verdict_follows_the_judge,
+        health::the_first_probe_decides,
+        health::failures_are_told_apart,
+        health::an_endpoint_may_be_a_name_or_ipv6,
+        health::a_silent_proxy_delays_no_other,
+        health::a_restart_keeps_verdicts,
+        leases::capacity_is_never_exceeded,
+        leases::a_lease_ends_by_itself,
+        leases::a_selector_is_obeyed,
+        leases::a_token_is_asked_for_and_rotated,
+        leases::a_deleted_proxy_is_in_no_answer,
+        ops::metrics_tell_what_happened,
+        ops::it_says_how_it_is,
+        ops::logs_are_json_lines,
+        ops::sigterm_ends_it_in_the_middle_of_work,
     ]);
     trials.extend(definitions(stage));
     for scenario in kubernetes_provider::scenarios() {
@@ -67,8 +94,10 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
 }
 
 /// Those that need the cluster to themselves.
-pub fn alone(_stage: &Stage) -> Vec<Trial> {
-    Vec::new()
+pub fn alone(stage: &Stage) -> Vec<Trial> {
+    Vec::from(scenarios![stage.scene:
+        guards::an_unreadable_object_stands_in_nobodys_way,
+    ])
 }
 
 fn definitions(stage: &Stage) -> Vec<Trial> {
@@ -94,22 +123,14 @@ fn definitions(stage: &Stage) -> Vec<Trial> {
         }),
     );
     trials.push(stage.scene("crds::prints_the_columns", |scene| async move {
-        let cluster = &scene.lab().cluster;
-        let kubectl = Kubectl {
-            program: &cluster.kubectl,
-            kubeconfig: &cluster.kubeconfig,
-        };
+        let kubectl = scene.lab().cluster.kubectl();
         let client = scene.lab().client.clone();
         let printed = crds::prints_the_columns(client, &kubectl, scene.namespace()).await;
         printed.map_err(Error::msg)
     }));
     trials.push(
         stage.scene("crds::explains_every_field", |scene| async move {
-            let cluster = &scene.lab().cluster;
-            let kubectl = Kubectl {
-                program: &cluster.kubectl,
-                kubeconfig: &cluster.kubeconfig,
-            };
+            let kubectl = scene.lab().cluster.kubectl();
             let explained = crds::explains_every_field(&kubectl, scene.namespace()).await;
             explained.map_err(Error::msg)
         }),
