@@ -63,9 +63,9 @@ pub fn metrics() -> Metrics {
 }
 
 pub const TERMS: Terms = Terms {
-    max_ttl: Duration::from_secs(3600),
-    lease_cooldown: Duration::from_secs(900),
-    ban_cooldown: Duration::from_secs(900),
+    max_ttl: Duration::from_hours(1),
+    lease_cooldown: Duration::from_mins(15),
+    ban_cooldown: Duration::from_mins(15),
 };
 
 /// Waits until `done`, for up to ten (paused) minutes.
@@ -284,7 +284,7 @@ impl ProxyStore for Store {
                 fleet.hint(FleetMsg::Changed(key));
             }
             fleet.hint(FleetMsg::Listed);
-            pending().await
+            pending::<()>().await;
         })
     }
 
@@ -522,7 +522,6 @@ pub struct Tree {
     pub store: Store,
     pub provider: Arc<FakeProvider>,
     pub probe: Arc<FakeProbe>,
-    pub sink: Arc<FakeSink>,
     pub leases: Addr<crate::leases::LeasesMsg>,
 }
 
@@ -566,14 +565,16 @@ impl Tree {
             slots: Arc::new(Semaphore::new(256)),
             metrics: metrics.clone(),
         });
-        let (recorder, keeper) = (Arc::clone(&sink), fleet.clone());
+        let keeper = fleet.clone();
         let services = vec![
             ChildSpec::new("status", status, move || {
                 StatusActor::new(Arc::clone(&port))
             }),
-            ChildSpec::new("events", events, move || {
-                EventsActor::new(recorder.clone() as _)
-            }),
+            ChildSpec::new(
+                "events",
+                events,
+                move || EventsActor::new(sink.clone() as _),
+            ),
             ChildSpec::new("leases", leases.clone(), move || {
                 LeasesActor::new(Arc::clone(&lease_deps))
             }),
@@ -592,7 +593,6 @@ impl Tree {
             store,
             provider,
             probe,
-            sink,
             leases,
         }
     }
