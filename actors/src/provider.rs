@@ -8,6 +8,8 @@
 //! nobody waits for any more are not begun.
 
 pub mod contract;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use crate::{
     metrics::Metrics,
