@@ -15,6 +15,7 @@ mod whole {
     pub mod cli;
     pub mod conformance;
     pub mod crds;
+    pub mod faults;
     pub mod kubernetes_provider;
     pub mod lifecycle;
     mod list;

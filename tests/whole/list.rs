@@ -1,6 +1,6 @@
 //! The list of all scenarios.
 
-use super::{api, cli, crds, kubernetes_provider, lifecycle, probe};
+use super::{api, cli, crds, faults, kubernetes_provider, lifecycle, probe};
 use crate::lab::{Stage, proxy, squid};
 use ::crds::Phase;
 use anyhow::Error;
@@ -32,7 +32,12 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_slow_target_is_measured_or_times_out,
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
     ]);
+    trials.extend(scenarios![stage.trial: faults::killed_at_every_write]);
     trials.extend(scenarios![stage.scene:
+        faults::killed_after_every_write,
+        faults::killed_amid_a_crowd,
+        faults::a_hung_call_delays_one_object,
+        faults::black_holes_delay_nobody,
         // The longest come first, so that nobody waits for them at the end.
         lifecycle::drift_is_noticed,
         lifecycle::a_managed_proxy_lives_and_goes,
@@ -67,8 +72,14 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
 }
 
 /// Those that need the cluster to themselves.
-pub fn alone(_stage: &Stage) -> Vec<Trial> {
-    Vec::new()
+pub fn alone(stage: &Stage) -> Vec<Trial> {
+    Vec::from(scenarios![stage.scene:
+        faults::a_frozen_api_server,
+        faults::a_restarted_api_server,
+        faults::a_cut_network,
+        faults::a_frozen_etcd,
+        faults::a_frozen_kubelet,
+    ])
 }
 
 fn definitions(stage: &Stage) -> Vec<Trial> {
