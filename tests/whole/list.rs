@@ -1,7 +1,7 @@
 //! The list of all scenarios.
 
 use super::{
-    api, cli, crds, guards, health, kubernetes_provider, leases, lifecycle, ops, probe, user_data,
+    api, cli, crds, faults, guards, health, kubernetes_provider, leases, lifecycle, ops, probe, user_data,
 };
 use crate::lab::{Stage, proxy, squid};
 use ::crds::Phase;
@@ -33,7 +33,12 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_slow_target_is_measured_or_times_out,
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
     ]);
+    trials.extend(scenarios![stage.trial: faults::killed_at_every_write]);
     trials.extend(scenarios![stage.scene:
+        faults::killed_after_every_write,
+        faults::killed_amid_a_crowd,
+        faults::a_hung_call_delays_one_object,
+        faults::black_holes_delay_nobody,
         // The longest come first, so that nobody waits for them at the end.
         lifecycle::drift_is_noticed,
         lifecycle::a_managed_proxy_lives_and_goes,
@@ -97,6 +102,11 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
 pub fn alone(stage: &Stage) -> Vec<Trial> {
     Vec::from(scenarios![stage.scene:
         guards::an_unreadable_object_stands_in_nobodys_way,
+        faults::a_frozen_api_server,
+        faults::a_restarted_api_server,
+        faults::a_cut_network,
+        faults::a_frozen_etcd,
+        faults::a_frozen_kubelet,
     ])
 }
 
