@@ -1,7 +1,8 @@
 //! The list of all scenarios.
 
 use super::{
-    api, cli, crds, faults, guards, health, kubernetes_provider, leases, lifecycle, ops, probe, user_data,
+    api, cli, crds, faults, guards, health, kubernetes_provider, leases, lifecycle, ops, probe,
+    user_data,
 };
 use crate::lab::{Stage, proxy, squid};
 use ::crds::Phase;
