@@ -34,11 +34,13 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_slow_target_is_measured_or_times_out,
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
     ]);
-    trials.extend(scenarios![stage.trial: faults::killed_at_every_write]);
+    trials.extend(scenarios![stage.trial:
+        faults::killed_at_every_write,
+        faults::a_hung_call_delays_one_object,
+    ]);
     trials.extend(scenarios![stage.scene:
         faults::killed_after_every_write,
         faults::killed_amid_a_crowd,
-        faults::a_hung_call_delays_one_object,
         faults::black_holes_delay_nobody,
         // The longest come first, so that nobody waits for them at the end.
         lifecycle::drift_is_noticed,

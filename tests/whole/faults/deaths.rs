@@ -2,6 +2,7 @@
 
 use super::{
     census::{Census, all_is_well, delete_all, nothing_is_left},
+    in_a_scene,
     killer::{Killer, Point},
 };
 use crate::lab::{
@@ -11,9 +12,9 @@ use crate::lab::{
     proxy::Applied,
     squid::{self, Squid},
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use crds::Proxy;
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use kube::{Api, ResourceExt};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
@@ -227,21 +228,4 @@ async fn toggle(scene: &Scene, squid: &Squid, slot: usize) -> anyhow::Result<()>
 
 fn runs(operator: &Operator) -> anyhow::Result<()> {
     operator.pid().map(drop)
-}
-
-async fn in_a_scene<T: Send + 'static>(
-    lab: Arc<Lab>,
-    slug: &'static str,
-    run: impl FnOnce(Scene) -> BoxFuture<'static, anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    let scene = Scene::new(lab, slug).await?;
-    let (outcome, value) = match run(scene.clone()).await {
-        Ok(value) => (Ok(()), Some(value)),
-        Err(error) => (Err(format!("{error:?}")), None),
-    };
-    match (scene.end(outcome).await, value) {
-        (Ok(()), Some(value)) => Ok(value),
-        (Err(told), _) => bail!(told),
-        (Ok(()), None) => bail!("an error that ended well"),
-    }
 }

@@ -1,15 +1,21 @@
 //! Something never answers; everything else goes on as if it did.
 
-use super::census::{all_is_well, delete_all, nothing_is_left};
+use super::{
+    census::{all_is_well, delete_all, nothing_is_left},
+    in_a_scene,
+};
 use crate::lab::{
-    Scene, eventually,
+    Lab, Scene, eventually,
     forwarder::{Answer, Beyond, Forwarder, Passage},
     proxy,
     squid::{self, Squid},
 };
 use anyhow::{Context as _, ensure};
 use crds::Phase;
-use futures::future::{pending, try_join_all};
+use futures::{
+    FutureExt as _,
+    future::{pending, try_join_all},
+};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::json;
@@ -99,7 +105,7 @@ enum Cause {
 
 /// The API server's answer to one call about one object is lost without a word. That object waits until
 /// the deadline and goes on where it was; another notices nothing.
-pub async fn a_hung_call_delays_one_object(scene: Scene) -> anyhow::Result<()> {
+pub async fn a_hung_call_delays_one_object(lab: Arc<Lab>) -> anyhow::Result<()> {
     const STORE: Duration = Duration::from_secs(15);
     const PROVIDER: Duration = Duration::from_secs(10);
     let hang = |method, path, deadline, cause| Hang {
@@ -108,16 +114,25 @@ pub async fn a_hung_call_delays_one_object(scene: Scene) -> anyhow::Result<()> {
         deadline,
         cause,
     };
-    for hang in [
+    let hangs = [
         hang(Method::PATCH, "/proxies/a", STORE, Cause::Apply),
         hang(Method::PATCH, "/proxies/a/status", STORE, Cause::Apply),
         hang(Method::POST, "/pods", PROVIDER, Cause::Apply),
         hang(Method::GET, "/pods/", PROVIDER, Cause::Apply),
         hang(Method::DELETE, "/pods/", PROVIDER, Cause::Delete),
-    ] {
-        let what = format!("{} {}", hang.method, hang.path);
-        let hung = hangs(&scene, hang).await;
-        hung.with_context(|| what)?;
+    ]
+    .map(|hang| {
+        let lab = Arc::clone(&lab);
+        tokio::spawn(in_a_scene(lab, "hung", move |scene| {
+            async move {
+                let what = format!("{} {}", hang.method, hang.path);
+                hangs(&scene, hang).await.with_context(|| what)
+            }
+            .boxed()
+        }))
+    });
+    for hung in hangs {
+        hung.await??;
     }
     Ok(())
 }
