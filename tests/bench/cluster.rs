@@ -22,6 +22,8 @@ use tokio::time::sleep;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/cluster.sh");
 const INDEX: &str = "71";
+/// Tells cluster.sh whose the cluster is: nobody else may take it down.
+const OWNER: &str = "LAB_OWNER";
 const NAMESPACE: &str = "crawlers";
 /// Requests under way at once, which is what the operator allows itself too.
 const IN_FLIGHT: usize = 64;
@@ -44,7 +46,7 @@ impl Cluster {
             .arg("up")
             .arg(folder())
             .arg(INDEX)
-            .env("LAB_OWNER", std::process::id().to_string())
+            .env(OWNER, std::process::id().to_string())
             .output()
             .await?;
         ensure!(
@@ -177,6 +179,7 @@ impl Drop for Cluster {
             .arg("down")
             .arg(folder())
             .arg(INDEX)
+            .env(OWNER, std::process::id().to_string())
             .status()
             .ok();
     }
