@@ -91,11 +91,8 @@ impl KubernetesProvider {
         if let Some(pod) = call.find(&pods, &id).await? {
             return adopt(&call, &pod, request);
         }
-        let pod = pod::build(request, &self.config);
-        match call
-            .answer(pods.create(&PostParams::default(), &pod))
-            .await?
-        {
+        let (pod, as_is) = (pod::build(request, &self.config), PostParams::default());
+        match call.answer(|| pods.create(&as_is, &pod)).await? {
             Ok(pod) => Ok(created(&pod, request)),
             // Somebody was faster: most likely an earlier attempt of ours that was given up.
             Err(error) if classify::already_exists(&error) => match call.find(&pods, &id).await? {
@@ -138,7 +135,8 @@ impl KubernetesProvider {
     async fn get(&self, id: &str) -> Result<Instance, ProviderError> {
         let call = self.call(Operation::Get, Some(id));
         let id = call.parse(id)?;
-        let pod = call.answer(self.pods(&id.namespace).get(&id.name)).await?;
+        let pods = self.pods(&id.namespace);
+        let pod = call.answer(|| pods.get(&id.name)).await?;
         pod.map(|pod| state::instance(&pod))
             .map_err(|error| call.refused(error))
     }
@@ -160,7 +158,7 @@ impl KubernetesProvider {
             }),
             ..DeleteParams::default()
         };
-        match call.answer(pods.delete(&id.name, &exactly_this)).await? {
+        match call.answer(|| pods.delete(&id.name, &exactly_this)).await? {
             Ok(_) => Ok(()),
             // The one that was meant is gone.
             Err(error) if classify::conflicts(&error) => Ok(()),
@@ -175,7 +173,7 @@ impl KubernetesProvider {
         let mut page = ListParams::default().labels(&self.ours()).limit(PAGE);
         let mut instances = Vec::new();
         loop {
-            let found = match call.answer(pods.list(&page)).await? {
+            let found = match call.answer(|| pods.list(&page)).await? {
                 Ok(found) => found,
                 Err(error) => return Err(call.refused(error)),
             };

@@ -49,6 +49,18 @@ fn is_api(error: &kube::Error, code: u16, reason: &str) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code && status.reason == reason)
 }
 
+/// Whether the API server says that we may not, or that it does not know us, as opposed to a rule
+/// about pods that refuses this one.
+#[must_use]
+pub fn denies(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let unknown = status.code == 401 && status.reason == reason::UNAUTHORIZED;
+    let forbidden = status.code == 403 && status.reason == reason::FORBIDDEN;
+    unknown || forbidden && status.message.contains("\" cannot ")
+}
+
 /// The reason of a failed check.
 #[must_use]
 pub fn check_reason(error: &kube::Error) -> &'static str {
@@ -159,6 +171,8 @@ mod tests {
         for (class, answer) in ANSWERS {
             let error = api(answer);
             assert_eq!(classify(&error), *class, "{answer}");
+            let denial = answer.contains("Unauthorized") || answer.contains("bob");
+            assert_eq!(denies(&error), denial, "{answer}");
             let words = message(&error);
             assert!(answer.replace("\\\"", "\"").contains(&words), "{words}");
         }
