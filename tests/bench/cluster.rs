@@ -27,7 +27,7 @@ const OWNER: &str = "LAB_OWNER";
 const NAMESPACE: &str = "crawlers";
 /// Requests under way at once, which is what the operator allows itself too.
 const IN_FLIGHT: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane that is there for this benchmark, with the definitions installed. Dropping it takes
 /// it down.
