@@ -18,7 +18,7 @@ pub mod user_data;
 
 mod deps;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod work;
 
 pub use deps::Deps;
@@ -299,6 +299,8 @@ impl Actor for ProxyActor {
                 self.on(Event::Woken, cx);
             }
             ProxyMsg::Judged(epoch, verdict) => {
+                // It may be about an address that changed while it was on its way.
+                self.on(Event::Woken, cx);
                 let told = self.watch.as_ref().and_then(Option::as_ref);
                 if told.is_some_and(|told| told.epoch == epoch) {
                     self.on(Event::Judged(verdict), cx);
