@@ -29,7 +29,7 @@ use crate::{
     store::{UserDataError, WriteError},
     system::{Actor, Addr, Broken, Context, Epoch, Work},
 };
-use crds::Proxy;
+use crds::{Phase, Proxy};
 use k8s_openapi::jiff::Timestamp;
 use memory::{Around, Event, Memory, Note, Verdict};
 use next::Next;
@@ -169,9 +169,10 @@ impl ProxyActor {
     fn step(&mut self, memory: &mut Memory, around: &Around<'_>, me: &Addr<ProxyMsg>) {
         let object = around.object;
         let next = next::next(memory, around);
-        let released = object.is_deleting() && !object.has_finalizer();
+        // Once it says that it goes, and is not ours to hold, nothing is left to say.
+        let left = object.is_deleting() && !object.has_finalizer() && says_deleting(object);
         let status = status::status(memory, around, next.is_rest(), Timestamp::now());
-        let stale = object.status.as_ref() != Some(&status) && !released;
+        let stale = object.status.as_ref() != Some(&status) && !left;
         let for_api = stale
             || !matches!(
                 next,
@@ -337,6 +338,11 @@ impl Actor for ProxyActor {
         }
         Ok(())
     }
+}
+
+fn says_deleting(object: &Proxy) -> bool {
+    let status = object.status.as_ref();
+    status.and_then(|status| status.phase) == Some(Phase::Deleting)
 }
 
 fn references(object: &Proxy, secret: &str) -> bool {

@@ -3,7 +3,10 @@
 use super::{
     api, cli, crds, guards, health, kubernetes_provider, leases, lifecycle, ops, probe, user_data,
 };
-use crate::lab::{Stage, proxy, squid};
+use crate::lab::{
+    Scene, Stage, proxy,
+    squid::{self, Squid},
+};
 use ::crds::Phase;
 use anyhow::Error;
 use libtest_mimic::Trial;
@@ -77,20 +80,29 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
             scenario.run(&lab.cluster.kubeconfig).await
         }));
     }
-    trials.push(stage.scene("api::keeps_its_contract", |scene| async move {
-        let squid = squid::Squid::start(squid::Options::default()).await?;
-        let operator = scene.operator().start().await?;
-        for name in ["a", "b"] {
-            let (host, port) = (squid.address.ip().to_string(), squid.address.port());
-            let proxy = scene.apply(proxy(name).at(&host, port)).await?;
-            proxy.becomes(Phase::Ready).await?;
-        }
-        let url = format!("http://{}", operator.api);
-        tokio::task::spawn_blocking(move || api::keeps_its_contract(&url, None))
-            .await?
-            .map_err(Error::msg)
+    trials.extend([None, Some("a-token")].map(|token| {
+        let with = if token.is_some() { "with" } else { "without" };
+        let name = format!("api::keeps_its_contract_{with}_a_token");
+        stage.scene(&name, move |scene| fuzzed(scene, token))
     }));
     trials
+}
+
+async fn fuzzed(scene: Scene, token: Option<&'static str>) -> anyhow::Result<()> {
+    let squid = Squid::start(squid::Options::default()).await?;
+    let mut operator = scene.operator();
+    if let Some(token) = token {
+        operator = operator.env("DISCOVERY_TOKEN", token);
+    }
+    let operator = operator.start().await?;
+    for name in ["a", "b"] {
+        let proxy = scene.apply(proxy(name).through(&squid)).await?;
+        proxy.becomes(Phase::Ready).await?;
+    }
+    let url = format!("http://{}", operator.api);
+    tokio::task::spawn_blocking(move || api::keeps_its_contract(&url, token))
+        .await?
+        .map_err(Error::msg)
 }
 
 /// Those that need the cluster to themselves.
