@@ -83,7 +83,7 @@ pub async fn a_permanent_error_is_latched(scene: Scene) -> anyhow::Result<()> {
 
     let creates = "proxy_operator_provider_requests_total{op=\"create\"";
     let before = operator.metric(creates).await?;
-    ensure!(before >= 1.0, "{}", operator.scrape().await?);
+    ensure!(before >= 1, "{}", operator.scrape().await?);
     // Something happens to it, but nothing that could help.
     let touched = a
         .change(json!({"metadata": {"labels": {"some": "label"}}}))
@@ -291,7 +291,7 @@ pub async fn an_unreadable_object_stands_in_nobodys_way(scene: Scene) -> anyhow:
     let counted = operator
         .metric("proxy_operator_undecodable_objects_total")
         .await?;
-    ensure!(counted >= 1.0, "{}", operator.scrape().await?);
+    ensure!(counted >= 1, "{}", operator.scrape().await?);
     let log = operator.log()?;
     ensure!(log.contains("broken"), "the log does not name it");
 
