@@ -15,6 +15,7 @@ mod whole {
     pub mod cli;
     pub mod conformance;
     pub mod crds;
+    pub mod faults;
     pub mod guards;
     pub mod health;
     pub mod kubernetes_provider;

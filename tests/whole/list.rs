@@ -1,7 +1,8 @@
 //! The list of all scenarios.
 
 use super::{
-    api, cli, crds, guards, health, kubernetes_provider, leases, lifecycle, ops, probe, user_data,
+    api, cli, crds, faults, guards, health, kubernetes_provider, leases, lifecycle, ops, probe,
+    user_data,
 };
 use crate::lab::{
     Scene, Stage, proxy,
@@ -20,6 +21,17 @@ macro_rules! scenarios {
 /// Those that run side by side.
 pub fn together(stage: &Stage) -> Vec<Trial> {
     let mut trials = Vec::new();
+    // The longest come first, so that nobody waits for them at the end.
+    trials.extend(scenarios![stage.trial:
+        faults::killed_at_every_write,
+        faults::a_hung_call_delays_one_object,
+    ]);
+    trials.extend(scenarios![stage.scene:
+        lifecycle::drift_is_noticed,
+        faults::killed_after_every_write,
+        faults::killed_amid_a_crowd,
+        faults::black_holes_delay_nobody,
+    ]);
     for (name, run) in cli::SCENARIOS {
         trials.push(stage.bare(name, move || async move {
             tokio::task::spawn_blocking(run).await?
@@ -37,8 +49,6 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
     ]);
     trials.extend(scenarios![stage.scene:
-        // The longest come first, so that nobody waits for them at the end.
-        lifecycle::drift_is_noticed,
         lifecycle::a_managed_proxy_lives_and_goes,
         lifecycle::an_external_proxy_lives_and_goes,
         lifecycle::ten_at_once,
@@ -109,6 +119,11 @@ async fn fuzzed(scene: Scene, token: Option<&'static str>) -> anyhow::Result<()>
 pub fn alone(stage: &Stage) -> Vec<Trial> {
     Vec::from(scenarios![stage.scene:
         guards::an_unreadable_object_stands_in_nobodys_way,
+        faults::a_frozen_api_server,
+        faults::a_restarted_api_server,
+        faults::a_cut_network,
+        faults::a_frozen_etcd,
+        faults::a_frozen_kubelet,
     ])
 }
 
