@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 /// How long it may take, once all is mended, until all is well: the longest pauses of the operator
 /// and of TCP, which was cut for a minute, and then a proxy's life.
-const CONVERGES: Duration = Duration::from_secs(180);
+const CONVERGES: Duration = Duration::from_mins(3);
 /// Before the outage there is no reason to wait that long.
 const PATIENCE: Duration = Duration::from_secs(90);
 
