@@ -61,32 +61,32 @@ struct Bench {
 const BENCHES: [Bench; 6] = [
     Bench {
         rows: &["ledger-acquire", "ledger-growth", "ledger-million"],
-        bound: Duration::from_secs(60),
+        bound: Duration::from_mins(1),
         run: || Box::pin(ledger::run()),
     },
     Bench {
         rows: &["lease-cycle"],
-        bound: Duration::from_secs(60),
+        bound: Duration::from_mins(1),
         run: || Box::pin(lease_cycle::run()),
     },
     Bench {
         rows: &["actor-restart"],
-        bound: Duration::from_secs(60),
+        bound: Duration::from_mins(1),
         run: || Box::pin(restart::run()),
     },
     Bench {
         rows: &["probe-rate", "probe-cpu", "probe-core"],
-        bound: Duration::from_secs(120),
+        bound: Duration::from_mins(2),
         run: || Box::pin(probes::run()),
     },
     Bench {
         rows: &["fleet-ready", "fleet-writes", "fleet-steady-writes"],
-        bound: Duration::from_secs(240),
+        bound: Duration::from_mins(4),
         run: || Box::pin(fleet_ready::run()),
     },
     Bench {
         rows: &["memory-10k", "memory-flat"],
-        bound: Duration::from_secs(300),
+        bound: Duration::from_mins(5),
         run: || Box::pin(memory::run()),
     },
 ];

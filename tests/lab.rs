@@ -7,13 +7,16 @@
 //! | [`scene`] | a namespace of its own for one scenario, and what is told when it fails |
 //! | [`operator`] | a running operator |
 //! | [`proxy`] | Proxies: written, applied, waited for |
+//! | [`forwarder`] | what stands between an operator and the API server, to break it |
 //! | [`judge`], [`squid`] | what probes fetch, and what they fetch through |
 
 pub mod cluster;
+pub mod forwarder;
 pub mod judge;
 pub mod operator;
 pub mod proxy;
 pub mod scene;
+#[expect(dead_code, reason = "the rest is for the tests of the lab itself")]
 pub mod squid;
 pub mod stage;
 

@@ -1,4 +1,4 @@
-//! The behaviour of the operator: who owns what, what happens when, and what happens when it fails.
+//! The behaviour of the operator, apart from all that it talks to: its actors and the ports they need.
 //!
 //! | actor | owns |
 //! |---|---|

@@ -178,13 +178,19 @@ async fn a_chunked_body_is_limited_like_the_rest() {
     assert_eq!((small.status, &small.body["ttlSeconds"]), (201, &json!(5)));
     let large = chunked(vec![vec![b' '; 16 * 1024]; 5]).await;
     assert_eq!(large.refusal(), "400 invalid_body");
+    assert!(
+        large.text("message").contains("over 65536 bytes"),
+        "{large:?}"
+    );
     let never_read = Served::send(api.request("PUT", "/v1/leases").body(vec![b' '; 8 << 20])).await;
     assert_eq!(
         never_read.refusal(),
         "405 method_not_allowed",
         "and not a broken pipe"
     );
-    let fitting = chunked(vec![vec![b' '; 16 * 1024]; 4]).await;
+    let mut padded = b"{}".to_vec();
+    padded.resize(64 * 1024, b' ');
+    let fitting = chunked(padded.chunks(1000).map(<[u8]>::to_vec).collect()).await;
     assert_eq!(fitting.status, 201);
 }
 

@@ -30,7 +30,7 @@ pub struct Acquire {
     #[serde(deserialize_with = "ttl::ttl")]
     #[schemars(with = "TtlSeconds")]
     pub ttl_seconds: Option<Ttl>,
-    /// The site that the client means to crawl: a host name, with or without a port.
+    /// The site to be crawled: a host name, with or without a port.
     #[serde(deserialize_with = "host")]
     #[schemars(with = "HostName")]
     pub target: Option<Arc<str>>,

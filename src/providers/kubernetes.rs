@@ -19,14 +19,17 @@ pub mod state;
 mod call;
 mod check;
 
-use crate::providers::{INSTALLATION_MARK, MANAGED_MARK};
+use crate::{
+    config::names::{is_dns_label, is_label_value},
+    providers::{INSTALLATION_MARK, MANAGED_MARK},
+};
 use actors::provider::contract::{
     CreateRequest, Created, ErrorClass, Instance, Operation, Provider, ProviderError, TargetCheck,
 };
 use call::Call;
 use config::KubernetesConfig;
 use futures::future::BoxFuture;
-use id::{PodId, is_dns_label};
+use id::PodId;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
@@ -289,18 +292,6 @@ fn created(pod: &Pod, request: &CreateRequest) -> Created {
         id: state::instance(pod).id,
         notes: ignored.into_iter().collect(),
     }
-}
-
-/// At most 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends; here it may not be empty.
-fn is_label_value(text: &str) -> bool {
-    let ends = [text.chars().next(), text.chars().last()];
-    text.len() <= 63
-        && ends
-            .iter()
-            .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 #[cfg(test)]

@@ -22,10 +22,12 @@ use tokio::time::sleep;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/cluster.sh");
 const INDEX: &str = "71";
+/// Tells cluster.sh whose the cluster is: nobody else may take it down.
+const OWNER: &str = "LAB_OWNER";
 const NAMESPACE: &str = "crawlers";
 /// Requests under way at once, which is what the operator allows itself too.
 const IN_FLIGHT: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane that is there for this benchmark, with the definitions installed. Dropping it takes
 /// it down.
@@ -44,7 +46,7 @@ impl Cluster {
             .arg("up")
             .arg(folder())
             .arg(INDEX)
-            .env("LAB_OWNER", std::process::id().to_string())
+            .env(OWNER, std::process::id().to_string())
             .output()
             .await?;
         ensure!(
@@ -177,6 +179,7 @@ impl Drop for Cluster {
             .arg("down")
             .arg(folder())
             .arg(INDEX)
+            .env(OWNER, std::process::id().to_string())
             .status()
             .ok();
     }

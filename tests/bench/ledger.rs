@@ -102,7 +102,7 @@ impl Bench {
             last: 0,
             request: AcquireRequest {
                 selector: [("shard".into(), "s3".into())].into(),
-                ttl: Duration::from_secs(300),
+                ttl: Duration::from_mins(5),
                 target: None,
             },
         };

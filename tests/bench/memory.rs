@@ -210,7 +210,7 @@ async fn actors() -> anyhow::Result<(Arc<MemoryStore>, Tree)> {
     };
     while probed() < PROXIES {
         ensure!(
-            begun.elapsed() < Duration::from_secs(60),
+            begun.elapsed() < Duration::from_mins(1),
             "not all are probed"
         );
         sleep(Duration::from_millis(100)).await;

@@ -117,7 +117,7 @@ async fn compare(squid: &Squid, judge: &Where, url: &str, ca: &Path) -> anyhow::
     let probe = Arc::new(NetProbe::new(Some(ca))?);
     let fetch = Arc::new(fetch(squid.address, url));
     let bare = Arc::new(Bare::new(squid.address, judge.https, ca)?);
-    let (mut ours, mut base) = (Vec::new(), Vec::new());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
         let (probe, fetch) = (Arc::clone(&probe), Arc::clone(&fetch));
         ours.push(
@@ -128,7 +128,7 @@ async fn compare(squid: &Squid, judge: &Where, url: &str, ca: &Path) -> anyhow::
             .await?,
         );
         let bare = Arc::clone(&bare);
-        base.push(
+        theirs.push(
             round(move || {
                 let bare = Arc::clone(&bare);
                 async move { bare.fetch().await }
@@ -137,26 +137,24 @@ async fn compare(squid: &Squid, judge: &Where, url: &str, ca: &Path) -> anyhow::
         );
     }
     // The first round finds everything cold.
-    let (ours, base) = (&ours[1..], &base[1..]);
-    let ratio = |of: fn(&Round) -> f64| median(ours.iter().zip(base).map(|(a, b)| of(a) / of(b)));
+    let (ours, theirs) = (&ours[1..], &theirs[1..]);
+    let ratio = |of: fn(&Round) -> f64| median(ours.iter().zip(theirs).map(|(a, b)| of(a) / of(b)));
     let middle = |all: &[Round], of: fn(&Round) -> f64| median(all.iter().map(of));
-    let (per_second, cpu): (fn(&Round) -> f64, fn(&Round) -> f64) =
-        (|round| round.per_second, |round| round.cpu_micros);
     Ok(vec![
         Row::of_ratio(
             "probe-rate",
             "probes/s",
-            middle(ours, per_second),
-            middle(base, per_second),
-            ratio(per_second),
+            middle(ours, Round::per_second),
+            middle(theirs, Round::per_second),
+            ratio(Round::per_second),
             Bar::AtLeast(0.8),
         ),
         Row::of_ratio(
             "probe-cpu",
             "us of CPU a probe",
-            middle(ours, cpu),
-            middle(base, cpu),
-            ratio(cpu),
+            middle(ours, Round::cpu_micros),
+            middle(theirs, Round::cpu_micros),
+            ratio(Round::cpu_micros),
             Bar::None,
         ),
     ])
@@ -173,8 +171,19 @@ fn fetch(proxy: SocketAddr, url: &str) -> Fetch {
 }
 
 struct Round {
-    per_second: f64,
-    cpu_micros: f64,
+    probes: u64,
+    took: Duration,
+    cpu: Duration,
+}
+
+impl Round {
+    fn per_second(&self) -> f64 {
+        rate(self.probes, self.took)
+    }
+
+    fn cpu_micros(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / number(self.probes)
+    }
 }
 
 async fn round<F>(fetch: impl Fn() -> F + Clone + Send + 'static) -> anyhow::Result<Round>
@@ -201,8 +210,9 @@ where
     }
     let cpu = process::cpu(me)?.saturating_sub(cpu);
     Ok(Round {
-        per_second: rate(done, begun.elapsed()),
-        cpu_micros: cpu.as_secs_f64() * 1e6 / number(done),
+        probes: done,
+        took: begun.elapsed(),
+        cpu,
     })
 }
 
@@ -275,18 +285,18 @@ impl Bare {
 async fn core(squid: &Squid, judge: &Where, url: &str, ca: &Path) -> anyhow::Result<Row> {
     let ca = ca.to_str().context("a strange folder")?;
     let before = answered(judge).await?;
-    let probers = Helper::start(&["probers", &squid.address.to_string(), url, ca])?;
+    let helper = Helper::start(&["probers", &squid.address.to_string(), url, ca])?;
     let begun = Instant::now();
     // The first probe of every proxy is due at once; after that they are spread over the period.
     while answered(judge).await? - before < PROXIES.into() {
         ensure!(
-            begun.elapsed() < Duration::from_secs(60),
+            begun.elapsed() < Duration::from_mins(1),
             "the probers are stuck"
         );
         sleep(Duration::from_millis(100)).await;
     }
     sleep(PERIOD / 2).await;
-    let (pid, begun) = (probers.pid()?, Instant::now());
+    let (pid, begun) = (helper.pid()?, Instant::now());
     let (probes, cpu) = (answered(judge).await?, process::cpu(pid)?);
     sleep(PERIOD * 3 / 2).await;
     let probes = answered(judge).await? - probes;

@@ -36,7 +36,7 @@ impl Helper {
 
     /// The next line that it says.
     pub async fn line(&mut self) -> anyhow::Result<String> {
-        let line = tokio::time::timeout(Duration::from_secs(60), self.lines.next_line());
+        let line = tokio::time::timeout(Duration::from_mins(1), self.lines.next_line());
         line.await
             .context("a helper says nothing")??
             .context("a helper ended")

@@ -68,7 +68,7 @@ pub async fn run() -> anyhow::Result<Vec<Row>> {
 async fn lease(leases: Addr<LeasesMsg>) {
     let request = AcquireRequest {
         selector: BTreeMap::new(),
-        ttl: Duration::from_secs(60),
+        ttl: Duration::from_mins(1),
         target: None,
     };
     let second = Duration::from_secs(1);

@@ -39,10 +39,12 @@ impl ProxyActor {
     /// As an Event on the object, and in the log.
     pub(super) fn tell_user(&self, object: &Proxy, note: Note) {
         let (proxy, reason, message) = (&self.key, note.reason, &note.message);
+        let status = object.status.as_ref();
+        let provider_id = status.and_then(|status| status.provider_id.as_deref());
         if note.warning {
-            tracing::warn!(%proxy, reason, "{message}");
+            tracing::warn!(%proxy, provider_id, reason, "{message}");
         } else {
-            tracing::info!(%proxy, reason, "{message}");
+            tracing::info!(%proxy, provider_id, reason, "{message}");
         }
         let regarding = Regarding {
             key: self.key.clone(),

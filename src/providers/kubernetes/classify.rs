@@ -1,8 +1,8 @@
 //! What a failed call to the API server means.
 
+use crate::telemetry::with_causes;
 use actors::provider::contract::ErrorClass;
 use kube::core::{Status, response::reason};
-use std::error::Error;
 
 /// The class of `error`. What it does not know is `Transient`: a retry costs little, whereas a
 /// wrong `Permanent` stops a proxy for good and a wrong `NotFound` makes a second one.
@@ -80,18 +80,10 @@ pub fn message(error: &kube::Error) -> String {
     const LONGEST: usize = 1024;
     let mut text = match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        _ => error.to_string(),
+        // kube's own words for a status repeat all of it.
+        kube::Error::Api(_) => error.to_string(),
+        _ => with_causes(error),
     };
-    if !matches!(error, kube::Error::Api(_)) {
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let inner_text = inner.to_string();
-            if !text.ends_with(&inner_text) {
-                text = format!("{text}: {inner_text}");
-            }
-            cause = inner.source();
-        }
-    }
     text.truncate(text.floor_char_boundary(LONGEST));
     text
 }
