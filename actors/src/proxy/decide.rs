@@ -28,7 +28,13 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let next = next(memory, around);
     let status = status(memory, around, next.is_rest(), now);
     let released = object.is_deleting() && !object.has_finalizer();
-    let stale = object.status.as_ref() != Some(&status) && !released;
+    // Until it is known what is wanted, nothing is said about a new generation but the key of an
+    // instance: that what runs is Ready would be true of the old one only, and `kubectl wait` would
+    // believe it.
+    let before = object.status.as_ref();
+    let recorded = before.is_some_and(|before| before.provider_id == status.provider_id);
+    let waits = next == Next::Resolve && recorded;
+    let stale = before != Some(&status) && !released && !waits;
     let asks_api = stale || next.asks_api();
     match memory.api_due.filter(|due| *due > around.now) {
         Some(due) if asks_api => Decision::SpareApi(due),
