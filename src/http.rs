@@ -8,7 +8,7 @@
 //! | [`body`], [`query`], [`target`], [`lease_id`], [`reading`] | what a request says, validated |
 //! | [`answers`], [`refusal`] | what is answered |
 //! | [`auth`] | who may ask |
-//! | [`openapi`] | the document at `/openapi.json`, generated from the types |
+//! | [`openapi`] | the API's description of itself, made from the types above |
 //! | [`metrics`] | counts and times by route |
 //! | [`ops`] | `/metrics`, `/healthz`, `/readyz` |
 //! | [`bind`] | where a server listens, as flags spell it |

@@ -72,7 +72,10 @@ pub async fn run(options: RunOptions) -> anyhow::Result<Exit> {
         _ = interrupt.recv() => stop(&mut running, "SIGINT").await,
     };
     Ok(match ended {
-        Ok(()) => Exit::Stopped,
+        Ok(()) => {
+            tracing::info!("stopped");
+            Exit::Stopped
+        }
         Err(why) => {
             tracing::error!(error = %why, "the operator cannot go on");
             Exit::Escalated

@@ -16,6 +16,7 @@ pub mod judge;
 pub mod operator;
 pub mod proxy;
 pub mod scene;
+#[expect(dead_code, reason = "the rest is for the tests of the lab itself")]
 pub mod squid;
 pub mod stage;
 

@@ -16,10 +16,15 @@ mod whole {
     pub mod conformance;
     pub mod crds;
     pub mod faults;
+    pub mod guards;
+    pub mod health;
     pub mod kubernetes_provider;
+    pub mod leases;
     pub mod lifecycle;
     mod list;
+    pub mod ops;
     pub mod probe;
+    pub mod user_data;
 
     pub use list::{alone, together};
 }
@@ -37,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = Arguments::from_args();
     let threads = arguments.test_threads.unwrap_or(THREADS);
     let stage = Stage::new()?;
-    if !arguments.list && !stage.is_possible() {
+    if !arguments.list && !Stage::is_possible() {
         eprintln!("whole: NOT ROOT: the lab cannot be started; all that needs it is ignored");
     }
     let mut failed = false;

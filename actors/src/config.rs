@@ -1,7 +1,8 @@
-//! Config: reads the providers file and publishes the set of providers.
+//! Config: publishes sets of providers.
 //!
-//! Talks to: the file through [`ConfigSource`] and to the providers' parent. The file is read before
-//! anything starts, so that a bad one ends the process; this actor publishes what was read.
+//! Talks to: the providers' parent. The first set is read before anything starts, so that a bad file
+//! ends the process, and stands in the channel already; whoever reads the file again sends
+//! [`ConfigMsg::Publish`], which nobody does yet.
 
 use crate::{
     providers::{ProviderSet, ProvidersMsg},

@@ -51,6 +51,8 @@ pub struct EventsActor {
     slots: Arc<Semaphore>,
     writes: JoinSet<()>,
     budgets: HashMap<Regarding, Budget>,
+    /// How many budgets there may be before those that are full are let go.
+    room: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -87,17 +89,20 @@ impl EventsActor {
             slots: Arc::new(Semaphore::new(IN_FLIGHT)),
             writes: JoinSet::new(),
             budgets: HashMap::new(),
+            room: QUEUE,
         }
     }
 
     fn admits(&mut self, regarding: &Regarding) -> bool {
         let now = Instant::now();
-        if self.budgets.len() > QUEUE {
+        if self.budgets.len() >= self.room {
             // A full budget is what an unknown object has: only those in debt need to be remembered.
             self.budgets.retain(|_, budget| {
                 budget.refill(now);
                 budget.left < BURST
             });
+            // Far enough away that it pays to look through them all.
+            self.room = QUEUE.max(2 * self.budgets.len());
         }
         if self.writes.len() >= QUEUE {
             return false;

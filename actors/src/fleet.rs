@@ -4,14 +4,18 @@
 //! whoever was started again and has to hear of every proxy anew.
 //!
 //! Guarantees: there is exactly one proxy actor for each object that the watch knows; killed, it
-//! lists everything again.
+//! lists everything again. What vanished is forgotten by all, also when a proxy's last word overtook
+//! the news of its end.
 
 use crate::{
     key::ProxyKey,
     proxy::{Deps, ProxyActor, ProxyMsg},
-    system::{Actor, Addr, Broken, ChildSpec, Context, Reply, Work},
+    system::{Actor, Addr, Broken, ChildSpec, Context, Epoch, Reply, Work},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// After this long, no proxy that was stopped speaks any more.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// What the fleet understands.
 #[derive(strum::IntoStaticStr)]
@@ -31,6 +35,8 @@ pub enum FleetMsg {
     ProvidersChanged,
     /// Somebody was started again: every proxy says again what it has said.
     Announce,
+    /// Proxies were stopped a while ago: let nobody know of them any more.
+    Settled(Epoch),
     /// Has the watch named every object that exists?
     IsListed(Reply<bool>),
     /// The watch ended, which it never should.
@@ -42,6 +48,7 @@ pub struct FleetActor {
     deps: Arc<Deps>,
     proxies: HashMap<ProxyKey, Addr<ProxyMsg>>,
     watch: Work,
+    settle: Work,
     listed: bool,
 }
 
@@ -53,6 +60,7 @@ impl FleetActor {
             deps,
             proxies: HashMap::new(),
             watch: Work::default(),
+            settle: Work::default(),
             listed: false,
         }
     }
@@ -74,9 +82,25 @@ impl FleetActor {
                 self.proxies.remove(&key);
                 cx.stop_child(&path(&key));
                 self.deps.forget(&key);
+                self.settle_later(cx.me());
             }
             (false, None) => {}
         }
+    }
+
+    fn settle_later(&mut self, me: &Addr<FleetMsg>) {
+        if !self.settle.is_under_way() {
+            let me = me.clone();
+            self.settle.start(|epoch| async move {
+                tokio::time::sleep(SILENCE).await;
+                me.hint(FleetMsg::Settled(epoch));
+            });
+        }
+    }
+
+    /// Makes everybody forget what is no longer there.
+    fn retain(&self) {
+        self.deps.retain(self.proxies.keys().cloned().collect());
     }
 
     fn tell_all(&self, message: impl Fn() -> ProxyMsg) {
@@ -112,7 +136,12 @@ impl Actor for FleetActor {
                 }
                 self.listed = true;
                 // What vanished while no fleet was looking.
-                self.deps.retain(self.proxies.keys().cloned().collect());
+                self.retain();
+            }
+            FleetMsg::Settled(epoch) => {
+                if self.settle.finish(epoch) {
+                    self.retain();
+                }
             }
             FleetMsg::SecretChanged { namespace, name } => {
                 let there = self

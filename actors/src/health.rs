@@ -54,10 +54,14 @@ impl HealthActor {
         proxy: Addr<ProxyMsg>,
         cx: &mut Context<HealthMsg>,
     ) {
-        if let Some((prober, _)) = self.probers.get(&key) {
-            // A prober that is down asks its proxy when it is back.
-            prober.hint(ProberMsg::Watch(watch));
-            return;
+        if let Some((prober, known)) = self.probers.get(&key) {
+            if known.same(&proxy) {
+                // A prober that is down asks its proxy when it is back.
+                prober.hint(ProberMsg::Watch(watch));
+                return;
+            }
+            // A new fleet has new addresses, and the prober knows the old one.
+            cx.stop_child(&path(&key));
         }
         let addr = Addr::default();
         self.probers

@@ -1,4 +1,4 @@
-//! The behaviour of the operator: who owns what, what happens when, and what happens when it fails.
+//! The behaviour of the operator, apart from all that it talks to: its actors and the ports they need.
 //!
 //! | actor | owns |
 //! |---|---|
@@ -18,6 +18,8 @@
 
 pub mod config;
 pub mod events;
+#[cfg(test)]
+mod fakes;
 pub mod fleet;
 pub mod health;
 pub mod key;
@@ -29,6 +31,10 @@ pub mod providers;
 pub mod proxy;
 pub mod root;
 pub mod server;
+#[cfg(test)]
+mod services_test;
 pub mod status;
 pub mod store;
 pub mod system;
+#[cfg(test)]
+mod tree_test;

@@ -9,6 +9,8 @@
 //! far, so that a crash of ours makes no healthy proxy unhealthy.
 
 pub mod probe;
+#[cfg(test)]
+mod tests;
 pub mod verdict;
 
 use crate::{
@@ -17,8 +19,9 @@ use crate::{
     proxy::{ProxyMsg, memory::Verdict, pace::jitter},
     system::{Actor, Addr, Broken, Context, Epoch, Work},
 };
+use futures::FutureExt;
 use probe::{Fetch, Outcome, Probe};
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use verdict::{Judge, Thresholds};
 
@@ -38,10 +41,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn same_proxy(&self, other: &Self) -> bool {
+    pub(crate) fn same_proxy(&self, other: &Self) -> bool {
         (&self.fetch.host, self.fetch.port) == (&other.fetch.host, other.fetch.port)
     }
-    fn same_check(&self, other: &Self) -> bool {
+    pub(crate) fn same_check(&self, other: &Self) -> bool {
         (&self.fetch, self.period, self.thresholds)
             == (&other.fetch, other.period, other.thresholds)
     }
@@ -54,6 +57,8 @@ pub enum ProberMsg {
     Watch(Box<Watch>),
     /// The probe started under this epoch ended; sent by its task.
     Probed(Epoch, Outcome),
+    /// The probe started under this epoch panicked; sent by its task.
+    Panicked(Epoch),
 }
 
 /// What all probers share.
@@ -75,6 +80,8 @@ pub struct ProberActor {
     first: Option<Box<Watch>>,
     watch: Option<Box<Watch>>,
     judge: Judge,
+    /// It was started again after a failure, and its proxy does not know yet that it works.
+    recovering: bool,
     work: Work,
 }
 
@@ -91,6 +98,7 @@ impl ProberActor {
             key,
             proxy,
             with,
+            recovering: first.is_none(),
             first,
             watch: None,
             judge: Judge::default(),
@@ -131,9 +139,13 @@ impl ProberActor {
             let Ok(slot) = with.slots.acquire().await else {
                 return;
             };
-            let outcome = with.probe.probe(&fetch).await;
+            let probed = AssertUnwindSafe(with.probe.probe(&fetch)).catch_unwind();
+            let probed = probed.await;
             drop(slot);
-            me.hint(ProberMsg::Probed(epoch, outcome));
+            me.hint(match probed {
+                Ok(outcome) => ProberMsg::Probed(epoch, outcome),
+                Err(_) => ProberMsg::Panicked(epoch),
+            });
         });
     }
 }
@@ -158,11 +170,19 @@ impl Actor for ProberActor {
                     return Ok(());
                 };
                 self.with.metrics.probed(&self.key, &outcome);
-                if let Some(verdict) = self.judge.take(&outcome, watch.thresholds) {
+                let news = self.judge.take(&outcome, watch.thresholds);
+                let confirms = std::mem::take(&mut self.recovering);
+                let known = || self.judge.verdict().filter(|_| confirms).cloned();
+                if let Some(verdict) = news.or_else(known) {
                     self.proxy.hint(ProxyMsg::Judged(watch.epoch, verdict));
                 }
                 let pause = jitter(watch.period, rand::random());
                 self.probe_after(pause, cx.me());
+            }
+            ProberMsg::Panicked(epoch) => {
+                if self.work.finish(epoch) {
+                    return Err(Broken("the probe panicked".into()));
+                }
             }
         }
         Ok(())

@@ -21,8 +21,8 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 /// Calls under way at once.
 const IN_FLIGHT: usize = 32;
-/// Calls under way and waiting.
-const QUEUE: usize = 4096;
+/// Calls under way and waiting: a proxy has at most one, so a large fleet that starts anew fits.
+const QUEUE: usize = 16_384;
 /// How much longer than the call itself an asker waits in the queue.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

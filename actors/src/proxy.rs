@@ -9,6 +9,7 @@
 //! the last one, or the whole process, was cut off; the ledger hears of a verdict or a deletion before
 //! it is written anywhere; nothing is written that the object says already.
 
+pub mod decide;
 pub mod memory;
 pub mod next;
 pub mod pace;
@@ -16,6 +17,8 @@ pub mod status;
 pub mod user_data;
 
 mod deps;
+#[cfg(test)]
+pub(crate) mod tests;
 mod work;
 
 pub use deps::Deps;
@@ -25,13 +28,15 @@ use crate::{
     health::HealthMsg,
     key::ProxyKey,
     leases::LeasesMsg,
-    provider::contract::{Created, Instance, ProviderError},
+    prober::Watch,
+    provider::contract::{Created, ErrorClass, Instance, ProviderError},
     store::{UserDataError, WriteError},
     system::{Actor, Addr, Broken, Context, Epoch, Work},
 };
 use crds::Proxy;
+use decide::Decision;
 use k8s_openapi::jiff::Timestamp;
-use memory::{Around, Event, Memory, Note, Verdict};
+use memory::{Around, Event, Memory, Note, Verdict, Wanted};
 use next::Next;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -75,9 +80,9 @@ pub struct ProxyActor {
     written: Option<Arc<Proxy>>,
     operation: Work,
     alarm: Work,
-    /// The watch that health was told: its epoch and what it was about.
-    watch: Option<(Epoch, Box<crate::prober::Watch>)>,
-    /// What the ledger was told.
+    /// What health was told to probe, if anything; `None` when it has to be told (again).
+    watch: Option<Option<Box<Watch>>>,
+    /// A hash of what the ledger was told; `None` when it has to be told (again).
     offered: Option<u64>,
     begun: Option<Instant>,
     failed: bool,
@@ -116,7 +121,7 @@ impl ProxyActor {
     }
 
     /// Takes in what happened, then does what is to be done about it.
-    fn on(&mut self, event: Event, cx: &Context<ProxyMsg>) {
+    fn on(&mut self, mut event: Event, cx: &Context<ProxyMsg>) {
         let Some(object) = self.observe() else {
             return;
         };
@@ -126,10 +131,10 @@ impl ProxyActor {
             .as_ref()
             .is_none_or(|memory| &*memory.uid != uid)
         {
-            // Another object of this name: nothing that was known is true of it.
+            // Another object of this name: nothing that was known, or just heard, is true of it.
+            event = Event::Woken;
             self.operation.abort();
-            self.written = None;
-            self.watch = None;
+            (self.watch, self.offered) = (None, None);
             self.memory = Some(Box::new(Memory::of(&object)));
         }
         let Some(mut memory) = self.memory.take() else {
@@ -164,27 +169,13 @@ impl ProxyActor {
         }
     }
 
-    /// One step: a status that is out of date is written first, so that the object never says less
-    /// than what the next operation rests on.
     fn step(&mut self, memory: &mut Memory, around: &Around<'_>, me: &Addr<ProxyMsg>) {
         let object = around.object;
-        let next = next::next(memory, around);
-        let released = object.is_deleting() && !object.has_finalizer();
-        let status = status::status(memory, around, next.is_rest(), Timestamp::now());
-        let stale = object.status.as_ref() != Some(&status) && !released;
-        let for_api = stale
-            || !matches!(
-                next,
-                Next::Get(_) | Next::Delete(_) | Next::Sleep(_) | Next::Rest
-            );
-        if for_api && let Some(due) = memory.api_due.filter(|due| *due > around.now) {
-            self.wake_at(due, me);
-            return;
-        }
-        if stale {
-            self.write_status(object, status, me);
-            return;
-        }
+        let next = match decide::decide(memory, around, Timestamp::now()) {
+            Decision::WriteStatus(status) => return self.write_status(object, status, me),
+            Decision::SpareApi(until) => return self.wake_at(until, me),
+            Decision::Do(next) => next,
+        };
         match next {
             Next::AddFinalizer => self.write_finalizers(object, true, me),
             Next::ReleaseFinalizer => self.write_finalizers(object, false, me),
@@ -197,7 +188,10 @@ impl ProxyActor {
                 self.write_finalizers(object, false, me);
             }
             Next::WriteHash(hash) => self.write_hash(object, &hash, me),
-            Next::Resolve => self.resolve(object, me),
+            Next::Resolve => {
+                memory.wanted = Wanted::Asked;
+                self.resolve(object, me);
+            }
             Next::Create(hash) => self.create(object, hash, me),
             Next::Get(id) => self.get(object, id, me),
             Next::Delete(id) => self.delete(object, id, me),
@@ -213,11 +207,10 @@ impl ProxyActor {
     }
 
     fn pass_ended(&mut self, memory: &Memory) {
-        let outcome = if memory.problem.is_some() || self.failed {
-            "error"
-        } else {
-            "ok"
-        };
+        // Having no room is an answer, not an error.
+        let problem = memory.problem.as_ref();
+        let erred = problem.is_some_and(|p| p.class != ErrorClass::QuotaExceeded);
+        let outcome = if erred || self.failed { "error" } else { "ok" };
         if let Some(begun) = self.begun.take() {
             self.deps.metrics.reconciled(outcome, begun.elapsed());
         }
@@ -232,9 +225,15 @@ impl ProxyActor {
         });
     }
 
-    /// A late result says nothing about the operation under way.
-    fn ended(&mut self, epoch: Epoch, event: Event, cx: &Context<ProxyMsg>) {
+    /// Takes in how the operation under way ended; a late result says nothing about it.
+    fn ended(
+        &mut self,
+        epoch: Epoch,
+        cx: &Context<ProxyMsg>,
+        event: impl FnOnce(&mut Self) -> Event,
+    ) {
         if self.operation.finish(epoch) {
+            let event = event(self);
             self.on(event, cx);
         }
     }
@@ -263,11 +262,7 @@ impl ProxyActor {
                 Event::ApiAnswered
             }
             // The watch will tell, or has told already: what it saw by then decides.
-            Err(WriteError::Gone) => Event::ApiAnswered,
-            Err(WriteError::Conflict) => {
-                self.written = None;
-                Event::ApiFailed
-            }
+            Err(WriteError::Gone | WriteError::Conflict) => Event::ApiFailed,
             Err(WriteError::Failed(error)) => self.api_failed(&error),
         }
     }
@@ -304,14 +299,15 @@ impl Actor for ProxyActor {
                 self.on(Event::Woken, cx);
             }
             ProxyMsg::Judged(epoch, verdict) => {
-                if self
-                    .watch
-                    .as_ref()
-                    .is_some_and(|(current, _)| *current == epoch)
-                {
+                // It may be about an address that changed while it was on its way.
+                self.on(Event::Woken, cx);
+                let told = self.watch.as_ref().and_then(Option::as_ref);
+                if told.is_some_and(|told| told.epoch == epoch) {
                     self.on(Event::Judged(verdict), cx);
                 }
             }
+            // The first time it is back at once, and nobody needs to know.
+            ProxyMsg::ProberFailed(..=1, _) => {}
             ProxyMsg::ProberFailed(failures, error) => {
                 let why = format!("the prober failed {failures} times in a row: {error}");
                 self.on(Event::ProberFailed(why.into()), cx);
@@ -321,19 +317,15 @@ impl Actor for ProxyActor {
                     self.on(Event::Woken, cx);
                 }
             }
-            ProxyMsg::Resolved(epoch, result) => {
-                let event = self.resolved(result);
-                self.ended(epoch, event, cx);
-            }
+            ProxyMsg::Resolved(epoch, result) => self.ended(epoch, cx, |me| me.resolved(result)),
             ProxyMsg::Created(epoch, result) => {
-                self.ended(epoch, result.map_or(Event::Outdated, Event::Created), cx);
+                self.ended(epoch, cx, |_| {
+                    result.map_or(Event::Outdated, Event::Created)
+                });
             }
-            ProxyMsg::Got(epoch, result) => self.ended(epoch, Event::Got(result), cx),
-            ProxyMsg::Deleted(epoch, result) => self.ended(epoch, Event::Deleted(result), cx),
-            ProxyMsg::Written(epoch, result) => {
-                let event = self.written(result);
-                self.ended(epoch, event, cx);
-            }
+            ProxyMsg::Got(epoch, result) => self.ended(epoch, cx, |_| Event::Got(result)),
+            ProxyMsg::Deleted(epoch, result) => self.ended(epoch, cx, |_| Event::Deleted(result)),
+            ProxyMsg::Written(epoch, result) => self.ended(epoch, cx, |me| me.written(result)),
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //!
 //! | file | is |
 //! |---|---|
+//! | [`actor`] | what an actor is to those who write one |
 //! | [`addr`] | the address of an actor, stable across its restarts, and what a call can end in |
 //! | [`host`] | runs an [`Actor`] on ractor: meters, catches panics, passes supervision on |
 //! | [`children`] | what a parent knows of its children: restart, backoff, ordered stop |
@@ -17,6 +18,7 @@
 //! | [`meter`] | what is counted, per actor and per kind |
 //! | [`work`] | slow work and timers, aborted with their owner |
 
+pub mod actor;
 pub mod addr;
 pub mod children;
 pub mod directory;
@@ -28,9 +30,9 @@ pub mod root;
 mod tests;
 pub mod work;
 
+pub use actor::{Actor, Broken, Context};
 pub use addr::{Addr, AskError, Down, Message, Reply};
 pub use children::ChildSpec;
-pub use host::{Actor, Broken, Context};
 pub use restart::{Cause, Policy};
 pub use root::{Running, System};
 pub use work::{Epoch, Work};

@@ -5,9 +5,9 @@ pub const GROUP: &str = "crawl.example.com";
 /// The only version so far.
 pub const VERSION: &str = "v1alpha1";
 
-/// Finalizer on a Managed `Proxy`: it holds the object until its instance is gone.
+/// Finalizer on a Managed `Proxy`: as long as it is there, an instance may be.
 pub const FINALIZER: &str = "crawl.example.com/cleanup";
-/// Annotation with the hash of what the running instance was built from.
+/// Annotation by which a changed spec is told from the one that was built: a hash of it.
 pub const SPEC_HASH: &str = "crawl.example.com/spec-hash";
 /// Annotation by which a user abandons the instance; counts only with the value [`TRUE`].
 pub const SKIP_CLEANUP: &str = "crawl.example.com/skip-cleanup";

@@ -47,7 +47,7 @@ pub struct RunArgs {
     )]
     providers_config: PathBuf,
 
-    /// Watch this namespace only, so that no cluster-wide right on Proxies or Secrets is needed
+    /// Watch this namespace only; rights on Proxies and Secrets are then needed in no other
     /// [default: all namespaces]
     #[arg(long, env = "PROXY_OPERATOR_PROXY_NAMESPACE", value_name = "NAMESPACE", value_parser = names::dns_label, help_heading = "Fleet")]
     proxy_namespace: Option<String>,

@@ -1,34 +1,45 @@
 //! The grammars of names that Kubernetes would refuse later and less clearly.
 
+/// Whether `text` is an RFC 1123 label: at most 63 of `[a-z0-9-]`, with no hyphen at either end.
+#[must_use]
+pub fn is_dns_label(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether `text` is the value of a label: at most 63 of `[A-Za-z0-9._-]`, alphanumeric at both
+/// ends. An empty one, which Kubernetes takes, would mark nothing.
+#[must_use]
+pub fn is_label_value(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+    let ends = [text.bytes().next(), text.bytes().next_back()];
+    text.len() <= 63
+        && text.bytes().all(inner)
+        && ends
+            .iter()
+            .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
+}
+
 /// A name as namespaces and providers have it: a DNS-1123 label.
 ///
 /// # Errors
 /// The grammar, when `text` does not keep to it.
 pub fn dns_label(text: &str) -> Result<String, String> {
-    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    if (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-    {
+    if is_dns_label(text) {
         return Ok(text.to_owned());
     }
     Err("not a DNS label: 1 to 63 lower-case letters, digits and '-', with a letter or digit at both ends".into())
 }
 
-/// The value of a Kubernetes label; an empty one would mark nothing.
+/// The value of a Kubernetes label.
 ///
 /// # Errors
 /// The grammar, when `text` does not keep to it.
 pub fn label_value(text: &str) -> Result<String, String> {
-    let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    let ends = [text.bytes().next(), text.bytes().next_back()];
-    if text.len() <= 63
-        && text.bytes().all(inner)
-        && ends
-            .iter()
-            .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
-    {
+    if is_label_value(text) {
         return Ok(text.to_owned());
     }
     Err("not a label value: 1 to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends".into())

@@ -1,6 +1,6 @@
 //! The lease API: one flat router over a [`Desk`].
 //!
-//! A request goes through these steps, and the first that refuses it answers: route, token, query
+//! A request goes through these steps, and the first that refuses it answers: token, route, query
 //! and header, body, a free place among the requests in flight, the ledger.
 
 use super::{
@@ -133,7 +133,7 @@ impl<D: Desk> Api<D> {
         let route = routes::resolve(&head.method, head.path.as_str());
         let endpoint = route.as_ref().ok().map(|(endpoint, _)| *endpoint);
         let token = head.headers.get(header::AUTHORIZATION);
-        let outcome = if endpoint == Some(Endpoint::Healthz)
+        let outcome = if routes::is_open(head.path.as_str())
             || self.auth.admits(token.map(HeaderValue::as_bytes))
         {
             match route {
@@ -295,3 +295,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, Refusal> {
 #[cfg(test)]
 #[path = "api_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "refusals_test.rs"]
+mod refusals_tests;

@@ -47,6 +47,8 @@ async fn a_token_is_asked_for_everywhere_but_at_healthz() {
         }
     }
     assert_eq!(api.get("/healthz").await.status, 200);
+    let posted = api.call("POST", "/healthz", "").await;
+    assert_eq!(posted.refusal(), "405 method_not_allowed");
     for header in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret"] {
         let request = api
             .request("GET", "/v1/proxies")

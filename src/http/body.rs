@@ -30,7 +30,7 @@ pub struct Acquire {
     #[serde(deserialize_with = "ttl::ttl")]
     #[schemars(with = "TtlSeconds")]
     pub ttl_seconds: Option<Ttl>,
-    /// The site that the client means to crawl: a host name, with or without a port.
+    /// The site to be crawled: a host name, with or without a port.
     #[serde(deserialize_with = "host")]
     #[schemars(with = "HostName")]
     pub target: Option<Arc<str>>,
@@ -79,15 +79,15 @@ impl Report {
 /// # Errors
 /// [`Refusal::InvalidBody`] naming the field, or [`Refusal::InvalidTtl`].
 pub fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, Refusal> {
-    match body.trim_ascii_start().first() {
-        None => return Ok(T::default()),
-        Some(b'{') => {}
-        // serde takes an array for a struct, field by field.
-        Some(_) => {
-            return Err(Refusal::InvalidBody(
-                "the body must be a JSON object".into(),
-            ));
-        }
+    if body.is_empty() {
+        return Ok(T::default());
+    }
+    // serde takes an array for a struct, field by field.
+    let mut text = body.iter().skip_while(|byte| b" \t\r\n".contains(byte));
+    if text.next().is_some_and(|first| *first != b'{') {
+        return Err(Refusal::InvalidBody(
+            "the body must be a JSON object".into(),
+        ));
     }
     serde_json::from_slice(body).map_err(|error| refusal(&error))
 }

@@ -11,7 +11,7 @@ fn acquire(text: &str) -> Result<(Acquire, Duration), Refusal> {
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    for text in ["", " \n", "{}", "\t{ } "] {
+    for text in ["", "{}", "\t{ } ", "\r\n{}\n"] {
         let (body, ttl) = acquire(text).expect(text);
         assert!(
             body.selector.is_empty() && body.target.is_none(),
@@ -113,6 +113,11 @@ fn a_bad_body_is_refused_and_names_the_field() {
         (r#"{"target":"https://example.com/"}"#, "target: "),
         ("null", "object"),
         ("[]", "object"),
+        (" ", "not JSON"),
+        ("\n", "not JSON"),
+        ("\u{c}", "object"),
+        ("\u{c}{}", "object"),
+        ("{}\u{c}", "not JSON"),
         (r#"[{"geo":"de"},300,"a"]"#, "object"),
         ("300", "object"),
         (r#""{}""#, "object"),

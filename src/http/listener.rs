@@ -9,8 +9,7 @@ use hyper::{
     service::Service,
 };
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio::{net::TcpListener, sync::watch};
 
 /// A listener and what it serves. It stays bound while the actor that serves it is restarted, so that
 /// no connection is refused meanwhile.
@@ -18,8 +17,15 @@ pub struct HttpServer<S> {
     listener: std::net::TcpListener,
     service: S,
     limits: Limits,
-    stop: CancellationToken,
-    stopped: CancellationToken,
+    state: watch::Sender<State>,
+}
+
+/// How far the serving is that was begun last: one that was stopped can be begun again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Serving,
+    Stopping,
+    Stopped,
 }
 
 impl<S> HttpServer<S> {
@@ -32,8 +38,7 @@ impl<S> HttpServer<S> {
             listener: listener.into_std()?,
             service,
             limits,
-            stop: CancellationToken::new(),
-            stopped: CancellationToken::new(),
+            state: watch::Sender::new(State::Stopped),
         })
     }
 
@@ -59,23 +64,72 @@ where
                 Ok(listener) => listener,
                 Err(error) => return format!("cannot use the listener: {error}"),
             };
-            let stop = self.stop.clone().cancelled_owned();
+            self.state.send_replace(State::Serving);
+            let mut state = self.state.subscribe();
+            let stop = async move {
+                // The sender is held by whoever serves, so this only ends by being told.
+                state.wait_for(|state| *state == State::Stopping).await.ok();
+            };
             serve(listener, self.service.clone(), self.limits, stop).await;
-            self.stopped.cancel();
+            self.state.send_replace(State::Stopped);
             "stopped".to_owned()
         })
     }
 
     fn drain(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            self.stop.cancel();
+            self.state.send_if_modified(|state| {
+                let serves = *state == State::Serving;
+                if serves {
+                    *state = State::Stopping;
+                }
+                serves
+            });
+            let mut state = self.state.subscribe();
+            let stopped = state.wait_for(|state| *state == State::Stopped);
             let deadline = self.limits.drain + Duration::from_secs(1);
-            if tokio::time::timeout(deadline, self.stopped.cancelled())
-                .await
-                .is_err()
-            {
+            if tokio::time::timeout(deadline, stopped).await.is_err() {
                 tracing::warn!("a server did not stop in time");
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::service::service_fn;
+
+    /// Stopped from outside, its actor is started again by its supervisor.
+    #[tokio::test]
+    async fn a_server_that_was_drained_serves_again() {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let answer = service_fn(|_: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::new("ok".to_owned()))
+        });
+        let server = HttpServer::new(listener, answer, Limits::default()).expect("a server");
+        let server = Arc::new(server);
+        let url = format!("http://{}", server.address().expect("an address"));
+        for _ in 0..2 {
+            let serving = tokio::spawn(Arc::clone(&server).serve());
+            let answer = reqwest::get(&url).await.expect("an answer");
+            assert_eq!(answer.text().await.expect("a body"), "ok");
+            Arc::clone(&server).drain().await;
+            assert_eq!(serving.await.expect("ends"), "stopped");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_waited_for_where_nothing_is_served() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let answer = service_fn(|_: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::new(String::new()))
+        });
+        let server = HttpServer::new(listener, answer, Limits::default()).expect("a server");
+        let drained = tokio::time::timeout(Duration::from_millis(500), Arc::new(server).drain());
+        assert!(drained.await.is_ok());
     }
 }

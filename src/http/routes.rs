@@ -53,6 +53,12 @@ pub static TABLE: [Row; 9] = [
     row(Endpoint::Report, Method::POST, "/v1/leases/{id}/report"),
 ];
 
+/// Whether a path asks for no token, whatever the method.
+#[must_use]
+pub fn is_open(path: &str) -> bool {
+    path == TABLE[Endpoint::Healthz as usize].template
+}
+
 /// A path's variable segments, still percent-encoded, in order; unused ones are empty.
 pub type Captures<'p> = [&'p str; 2];
 

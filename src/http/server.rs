@@ -39,7 +39,8 @@ impl Default for Limits {
             connections: 2048,
             header: Duration::from_secs(10),
             stalled: Duration::from_secs(10),
-            drain: Duration::from_secs(8),
+            // The whole tree has 8 s to stop in order, and gives its first child half of it.
+            drain: Duration::from_secs(3),
         }
     }
 }

@@ -127,7 +127,8 @@ impl Seen {
             Err(invalid) => {
                 self.undecodable.inc();
                 let proxy = key_of(&invalid.metadata);
-                tracing::warn!(%proxy, error = %invalid.error, "the object does not decode and is left alone");
+                let error = without_values(&invalid.error.to_string());
+                tracing::warn!(%proxy, error, "the object does not decode and is left alone");
                 None
             }
         }
@@ -200,9 +201,39 @@ fn watch<K>(
         })
 }
 
+/// What does not decode may be user-data in the wrong place, and serde quotes it.
+fn without_values(error: &str) -> String {
+    match (error.find('"'), error.rfind('"')) {
+        (Some(from), Some(to)) if from < to => format!("{}…{}", &error[..=from], &error[to..]),
+        _ => error.to_owned(),
+    }
+}
+
 fn key_of(meta: &ObjectMeta) -> ProxyKey {
     ProxyKey::new(
         meta.namespace.as_deref().unwrap_or_default(),
         meta.name.as_deref().unwrap_or_default(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crds::ProxySpec;
+
+    #[test]
+    fn what_does_not_decode_is_not_repeated() {
+        for cloud_init in ["hunter2", "a \"hunter2\" b"] {
+            let spec = serde_json::json!({"mode": "Managed", "cloudInit": cloud_init});
+            let error = serde_json::from_value::<ProxySpec>(spec).expect_err("no such spec");
+            assert!(error.to_string().contains("hunter2"), "{error}");
+            let told = without_values(&error.to_string());
+            assert_eq!(
+                told,
+                "invalid type: string \"…\", expected struct CloudInit"
+            );
+        }
+        let error = "missing field `mode`";
+        assert_eq!(without_values(error), error);
+    }
 }

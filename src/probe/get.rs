@@ -1,11 +1,7 @@
 //! The request to the target, over the tunnel or straight to the proxy.
 
-use super::{
-    USER_AGENT,
-    budget::Budget,
-    stage::{Stage, with_causes},
-    target::Target,
-};
+use super::{USER_AGENT, budget::Budget, stage::Stage, target::Target};
+use crate::telemetry::with_causes;
 use actors::prober::probe::{FailureKind, ProbeFailure};
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};

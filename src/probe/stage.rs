@@ -1,7 +1,7 @@
 //! Where in a probe something happened, as failures show it.
 
 use actors::prober::probe::{FailureKind, ProbeFailure};
-use std::{error::Error, fmt, net::SocketAddr};
+use std::{fmt, net::SocketAddr};
 
 /// A step of a probe and what it was done to; written out only when it failed.
 #[derive(Clone, Copy)]
@@ -51,20 +51,6 @@ fn without_secrets(url: &str) -> String {
         (None, Some((_, rest))) => rest.to_owned(),
         (_, None) => url.to_owned(),
     }
-}
-
-/// An error with all its causes, since libraries keep the telling one for `source`.
-pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -19,14 +19,17 @@ pub mod state;
 mod call;
 mod check;
 
-use crate::providers::{INSTALLATION_MARK, MANAGED_MARK};
+use crate::{
+    config::names::{is_dns_label, is_label_value},
+    providers::{INSTALLATION_MARK, MANAGED_MARK},
+};
 use actors::provider::contract::{
     CreateRequest, Created, ErrorClass, Instance, Operation, Provider, ProviderError, TargetCheck,
 };
 use call::Call;
 use config::KubernetesConfig;
 use futures::future::BoxFuture;
-use id::{PodId, is_dns_label};
+use id::PodId;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
@@ -91,11 +94,8 @@ impl KubernetesProvider {
         if let Some(pod) = call.find(&pods, &id).await? {
             return adopt(&call, &pod, request);
         }
-        let pod = pod::build(request, &self.config);
-        match call
-            .answer(pods.create(&PostParams::default(), &pod))
-            .await?
-        {
+        let (pod, as_is) = (pod::build(request, &self.config), PostParams::default());
+        match call.answer(|| pods.create(&as_is, &pod)).await? {
             Ok(pod) => Ok(created(&pod, request)),
             // Somebody was faster: most likely an earlier attempt of ours that was given up.
             Err(error) if classify::already_exists(&error) => match call.find(&pods, &id).await? {
@@ -138,7 +138,8 @@ impl KubernetesProvider {
     async fn get(&self, id: &str) -> Result<Instance, ProviderError> {
         let call = self.call(Operation::Get, Some(id));
         let id = call.parse(id)?;
-        let pod = call.answer(self.pods(&id.namespace).get(&id.name)).await?;
+        let pods = self.pods(&id.namespace);
+        let pod = call.answer(|| pods.get(&id.name)).await?;
         pod.map(|pod| state::instance(&pod))
             .map_err(|error| call.refused(error))
     }
@@ -160,7 +161,7 @@ impl KubernetesProvider {
             }),
             ..DeleteParams::default()
         };
-        match call.answer(pods.delete(&id.name, &exactly_this)).await? {
+        match call.answer(|| pods.delete(&id.name, &exactly_this)).await? {
             Ok(_) => Ok(()),
             // The one that was meant is gone.
             Err(error) if classify::conflicts(&error) => Ok(()),
@@ -175,7 +176,7 @@ impl KubernetesProvider {
         let mut page = ListParams::default().labels(&self.ours()).limit(PAGE);
         let mut instances = Vec::new();
         loop {
-            let found = match call.answer(pods.list(&page)).await? {
+            let found = match call.answer(|| pods.list(&page)).await? {
                 Ok(found) => found,
                 Err(error) => return Err(call.refused(error)),
             };
@@ -291,18 +292,6 @@ fn created(pod: &Pod, request: &CreateRequest) -> Created {
         id: state::instance(pod).id,
         notes: ignored.into_iter().collect(),
     }
-}
-
-/// At most 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends; here it may not be empty.
-fn is_label_value(text: &str) -> bool {
-    let ends = [text.chars().next(), text.chars().last()];
-    text.len() <= 63
-        && ends
-            .iter()
-            .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 #[cfg(test)]

@@ -61,8 +61,12 @@ impl Gauges {
             gauge.with_label_values(&[format!("{phase:?}")]).set(0);
         }
         for object in self.store.list() {
-            let phase = object.status.as_ref().and_then(|status| status.phase);
-            let phase = phase.unwrap_or(Phase::Pending);
+            // The status of an object that only somebody else still holds is not written any more.
+            let phase = match &object.status {
+                _ if object.is_deleting() => Phase::Deleting,
+                Some(status) => status.phase.unwrap_or(Phase::Pending),
+                None => Phase::Pending,
+            };
             gauge.with_label_values(&[format!("{phase:?}")]).inc();
         }
         Ok(gauge.collect())

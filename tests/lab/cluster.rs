@@ -1,5 +1,6 @@
 //! The cluster that `cluster.sh` makes.
 
+use crate::whole::crds::Kubectl;
 use anyhow::{Context as _, bail, ensure};
 use kube::{
     Client, Config,
@@ -17,8 +18,7 @@ pub struct Cluster {
     index: u8,
     /// For `kubectl` and operators, with all rights.
     pub kubeconfig: PathBuf,
-    /// The program.
-    pub kubectl: PathBuf,
+    kubectl: PathBuf,
 }
 
 impl Cluster {
@@ -84,6 +84,14 @@ impl Cluster {
     /// This machine as only this cluster's pods reach it.
     pub fn host(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 76, self.index, 254)
+    }
+
+    /// `kubectl`, with all rights.
+    pub fn kubectl(&self) -> Kubectl<'_> {
+        Kubectl {
+            program: &self.kubectl,
+            kubeconfig: &self.kubeconfig,
+        }
     }
 
     /// A client with all rights.

@@ -154,7 +154,7 @@ claim() {  # refuses a cluster that is another's, notes whose it is now
     fi
 }
 inside() { if [ -n "$ns" ]; then nsenter --net="/run/netns/$ns" -- "$@"; else "$@"; fi; }
-kc() { "$(bin kubectl)" --kubeconfig "$d/admin.kubeconfig" "$@"; }
+kc() { "$(bin kubectl)" --kubeconfig "$d/admin.kubeconfig" --request-timeout=5s "$@"; }
 ctr_() { ctr -a "$d/run/containerd.sock" "$@"; }
 wait_for() {  # what component seconds command…
     local what=$1 c=$2 s=$3; shift 3
@@ -165,7 +165,7 @@ wait_for() {  # what component seconds command…
         sleep 0.2
     done
     tail -n 15 "$d/log/$c.log" >&2
-    die "$what did not come up within $s s; see $d/log"
+    die "$what did not come up; see $d/log"
 }
 
 launch() {  # component

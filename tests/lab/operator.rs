@@ -18,9 +18,9 @@ use tokio::{
 };
 
 /// A start that fails must fail soon; a busy machine gets some grace.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The providers file of every operator that is not given another: ports of the judge beside 443 too.
+/// The providers file of every operator that is not given another.
 const PROVIDERS: &str = "providers: [{name: kubernetes, type: kubernetes, \
     kubernetes: {image: 'lab.local/squid:1', connectPorts: [443]}}]";
 
@@ -54,7 +54,7 @@ impl Launch {
 
     /// With another providers file.
     pub fn with_providers(mut self, yaml: &str) -> Self {
-        self.providers = yaml.to_owned();
+        yaml.clone_into(&mut self.providers);
         self
     }
 
@@ -357,9 +357,7 @@ impl Operator {
     pub async fn shown(&self) -> anyhow::Result<Vec<String>> {
         let (status, body) = self.get("/v1/proxies").await?;
         ensure!(status == 200, "{status} {body}");
-        let proxies = body["proxies"].as_array().context("proxies")?;
-        let id = |view: &Value| view["id"].as_str().map(str::to_owned);
-        Ok(proxies.iter().filter_map(id).collect())
+        ids_of(&body)
     }
 
     /// Waits until the lease API shows these proxies and no others; in the order of their names.
@@ -375,15 +373,29 @@ impl Operator {
         .await
     }
 
-    /// The value of the series whose name and labels begin so; 0 if there is none.
+    /// The same of one that asks for a token.
+    ///
+    /// # Errors
+    /// That it never did.
+    pub async fn shows_as(&self, token: &str, proxies: &[&Applied]) -> anyhow::Result<()> {
+        let ids: Vec<_> = proxies.iter().map(|proxy| proxy.id()).collect();
+        let what = format!("the lease API shows {ids:?}");
+        eventually(&what, PATIENCE, || async {
+            let (_, body) = self.ask_as(token, "/v1/proxies").await?;
+            Ok((ids_of(&body)? == ids).then_some(()))
+        })
+        .await
+    }
+
+    /// The count of the series whose name and labels begin so; 0 if there is none.
     ///
     /// # Errors
     /// No answer.
-    pub async fn metric(&self, series: &str) -> anyhow::Result<f64> {
+    pub async fn metric(&self, series: &str) -> anyhow::Result<u64> {
         let text = self.scrape().await?;
         let line = text.lines().find(|line| line.starts_with(series));
         let value = line.and_then(|line| line.rsplit(' ').next());
-        Ok(value.map_or(Ok(0.0), str::parse)?)
+        Ok(value.map_or(Ok(0), str::parse)?)
     }
 
     /// The text of `/metrics`.
@@ -409,6 +421,12 @@ impl Operator {
         let answer = self.http.get(url).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
+}
+
+fn ids_of(list: &Value) -> anyhow::Result<Vec<String>> {
+    let proxies = list["proxies"].as_array().context("proxies")?;
+    let id = |view: &Value| view["id"].as_str().map(str::to_owned);
+    Ok(proxies.iter().filter_map(id).collect())
 }
 
 async fn answer(request: reqwest::RequestBuilder) -> anyhow::Result<(u16, Value)> {

@@ -5,7 +5,7 @@ use super::{
     operator::Launch,
     proxy::{Applied, Draft},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, Error};
 use crds::Proxy;
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod, Secret, ServiceAccount};
 use kube::{
@@ -26,10 +26,10 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::{process::Command, time::timeout};
+use tokio::time::timeout;
 
 /// What the control plane does is quick, but the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Lines of an operator's log that are shown when its scenario fails.
 const TAIL: usize = 40;
 
@@ -78,6 +78,14 @@ impl Scene {
             .await
             .context("the default service account")??;
         Ok(scene)
+    }
+
+    /// Another place of the same scenario; somebody has to end it.
+    ///
+    /// # Errors
+    /// As [`Scene::new`].
+    pub async fn neighbour(&self, slug: &str) -> anyhow::Result<Self> {
+        Self::new(Arc::clone(&self.0.lab), slug).await
     }
 
     /// The lab that it is in.
@@ -192,17 +200,11 @@ impl Scene {
     /// # Errors
     /// What it complains about.
     pub async fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let cluster = &self.lab().cluster;
-        let output = Command::new(&cluster.kubectl)
-            .arg("--kubeconfig")
-            .arg(&cluster.kubeconfig)
-            .args(["--namespace", self.namespace()])
-            .args(arguments)
-            .output()
-            .await?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl {arguments:?}: {said}");
-        Ok(String::from_utf8(output.stdout)?)
+        let kubectl = self.lab().cluster.kubectl();
+        kubectl
+            .run(self.namespace(), arguments)
+            .await
+            .map_err(Error::msg)
     }
 
     /// Ends it; a failure is told together with all that may explain it.
@@ -215,7 +217,7 @@ impl Scene {
             Err(error) => Err(format!("{error}\n{}", self.describe().await)),
         };
         let cleaned = self.clean().await;
-        outcome.and_then(|()| cleaned.map_err(|error| format!("cleaning up: {error:?}")))
+        outcome.and_then(|()| cleaned.map_err(|error| format!("cleaning up: {error:#}")))
     }
 
     /// Nobody finalizes any more by now.

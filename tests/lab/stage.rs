@@ -3,7 +3,9 @@
 use super::{
     Scene,
     cluster::Cluster,
+    eventually,
     judge::{self, Judge},
+    proxy::PATIENCE,
 };
 use crate::whole::crds;
 use anyhow::{Context as _, anyhow};
@@ -82,7 +84,7 @@ impl Stage {
     }
 
     /// Whether a lab can be had here.
-    pub fn is_possible(&self) -> bool {
+    pub fn is_possible() -> bool {
         Cluster::is_possible()
     }
 
@@ -107,7 +109,7 @@ impl Stage {
             let lab = inner.runtime.block_on(inner.lab())?;
             inner.outcome(async move { run(lab).await.map_err(told) })
         })
-        .with_ignored_flag(!self.is_possible())
+        .with_ignored_flag(!Self::is_possible())
     }
 
     /// A trial in a namespace of its own.
@@ -127,7 +129,7 @@ impl Stage {
                 scene.end(outcome).await
             })
         })
-        .with_ignored_flag(!self.is_possible())
+        .with_ignored_flag(!Self::is_possible())
     }
 }
 
@@ -161,6 +163,14 @@ impl Inner {
         })?;
         let client = cluster.client().await?;
         crds::install(&client).await.map_err(anyhow::Error::msg)?;
+        // Discovery and the description of the resources follow a moment later.
+        eventually("kubectl knows the resources", PATIENCE, || async {
+            let kubectl = cluster.kubectl();
+            let known = kubectl.run("default", &["explain", "px"]).await.is_ok()
+                && kubectl.run("default", &["explain", "ph"]).await.is_ok();
+            Ok(known.then_some(()))
+        })
+        .await?;
         let files = tempfile::tempdir()?;
         let judge_ca = files.path().join("judge.pem");
         std::fs::write(&judge_ca, &judge.ca_pem)?;
@@ -213,5 +223,5 @@ async fn interrupted(inner: Arc<Inner>) {
 }
 
 fn told(error: impl Into<anyhow::Error>) -> String {
-    format!("{:?}", error.into())
+    format!("{:#}", error.into())
 }

@@ -85,7 +85,8 @@ pub enum Fault {
     CutAfter(usize),
     /// Everything is taken and nothing answered.
     Silence,
-    /// The step is held up on its way, and does not end when its caller gives up.
+    /// The step is held up on its way until something else goes wrong, or nothing; it goes on even
+    /// when its caller has given up.
     Late(usize),
 }
 
@@ -122,6 +123,7 @@ pub fn rows() -> Vec<Row> {
     rows![
         life::create_again_adopts,
         life::creates_at_once_make_one_instance,
+        life::creates_that_cross_make_one_instance,
         life::create_resumes_after_every_cut,
         life::delete_resumes_after_every_cut,
         life::another_owners_instance_is_never_taken_over,

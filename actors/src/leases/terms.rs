@@ -9,7 +9,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A lease's identity: 26 characters of upper-case base32 (128 random bits), not guessable.
+/// A lease's identity, which is all that it takes to use the lease: drawn at random, and long enough that guessing is
+/// hopeless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u128);
 
@@ -52,7 +53,7 @@ pub struct AcquireRequest {
     pub selector: BTreeMap<String, String>,
     /// 1 s up to the configured maximum.
     pub ttl: Duration,
-    /// The site that the client means to crawl.
+    /// The site to be crawled.
     pub target: Option<Arc<str>>,
 }
 

@@ -184,7 +184,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads the instance.
     ///
     /// # Errors
-    /// `NotFound` if and only if the instance is gone.
+    /// `NotFound` only when the backend vouches that there is no such instance; whatever leaves room for doubt is
+    /// another class.
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Instance, ProviderError>>;
 
     /// Starts deleting the instance and all that `create` made; fine when it is gone already.
@@ -193,18 +194,18 @@ pub trait Provider: Send + Sync + 'static {
     /// Anything but `NotFound`.
     fn delete<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ProviderError>>;
 
-    /// Every instance of this installation in the whole scope that the provider can create in.
+    /// Every instance of this installation, wherever this provider may have made one.
     ///
     /// # Errors
     /// When the list cannot be vouched for.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ProviderError>>;
 
-    /// One verdict per target, in a stable order.
+    /// What each target is like now; always the same targets in the same order.
     fn check(&self) -> BoxFuture<'_, Vec<TargetCheck>>;
 }
 
 /// The name of the instance behind the object with this UID: `proxy-` and 80 bits of its SHA-256 in
-/// lower-case base32. A DNS label, the same every time; idempotency rests on it.
+/// lower-case base32. By always being the same it lets a second `create` find what the first one made.
 #[must_use]
 pub fn instance_name(uid: &str) -> String {
     use sha2::{Digest, Sha256};

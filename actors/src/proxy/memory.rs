@@ -3,22 +3,29 @@
 //! All of it may be lost at any moment: [`Memory::of`] starts again from the object, and the next
 //! look at the backend restores the rest.
 
+mod absorb;
+
+pub use absorb::Event;
+
 use super::pace::Pace;
-use crate::provider::contract::{
-    Created, ErrorClass, Instance, InstanceState, Operation, ProviderError,
-};
+use crate::provider::contract::{ErrorClass, Operation};
 use crds::{
     Mode, Proxy,
     conditions::{self, ConditionType, Reason},
 };
-use std::{net::IpAddr, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+};
 use tokio::time::Instant;
 
 /// What is known of the user-data, and with it of the hash of what the instance should be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Not asked yet, or the spec or the Secret changed since.
+    /// Not asked yet, or the spec or the Secret changed since: an answer on its way may be out of date.
     Unresolved,
+    /// Asked, and nothing changed since.
+    Asked,
     /// The hash of placement, port and user-data.
     Hash(Box<str>),
     /// The user-data cannot be had, and why.
@@ -62,33 +69,6 @@ pub struct Verdict {
     pub latency_millis: Option<u32>,
     /// The last probe's error when unhealthy.
     pub error: Option<Box<str>>,
-}
-
-/// What happened.
-#[derive(Debug)]
-pub enum Event {
-    /// The object, the provider's config or the Secret may have changed.
-    Woken,
-    /// The referenced Secret changed.
-    SecretChanged,
-    /// The hash of what is wanted, or why the user-data cannot be had.
-    Resolved(Result<Box<str>, Box<str>>),
-    /// A `create` ended.
-    Created(Result<Created, ProviderError>),
-    /// The user-data changed between resolving and creating; nothing was created.
-    Outdated,
-    /// A `get` ended.
-    Got(Result<Instance, ProviderError>),
-    /// A `delete` ended.
-    Deleted(Result<(), ProviderError>),
-    /// The prober's verdict.
-    Judged(Verdict),
-    /// The prober fails over and over, and why.
-    ProberFailed(Box<str>),
-    /// The API server did not do what it was asked.
-    ApiFailed,
-    /// The API server did.
-    ApiAnswered,
 }
 
 /// What is to be told to the user as a Kubernetes Event.
@@ -160,6 +140,10 @@ pub struct Memory {
     pub prober_error: Option<Box<str>>,
     /// An instance was told to go; nothing it says makes it usable again.
     pub leaving: bool,
+    /// A `create` may have left an instance whose key nobody has.
+    pub in_doubt: bool,
+    /// The backend has answered since this memory began: what the status says of it may be out of date.
+    pub answered: bool,
     /// `get` cannot converge: deletion may go on all the same.
     pub blind: bool,
     /// No call to the API server before this.
@@ -169,6 +153,8 @@ pub struct Memory {
     pub latched: bool,
     generation: Option<i64>,
     config: Option<u64>,
+    /// Of the endpoint that the verdict is about.
+    address: u64,
     deleting: bool,
     failures: u32,
     api_failures: u32,
@@ -183,6 +169,11 @@ impl Memory {
     pub fn of(object: &Proxy) -> Self {
         let status = object.status.as_ref();
         let running = conditions::is_true(object.conditions(), ConditionType::Provisioned);
+        let managed = object.spec.mode == Mode::Managed;
+        let recorded = status.is_some_and(|s| s.provider_id.is_some());
+        // An endpoint may have changed while nobody looked; an instance is asked for anyway.
+        let current =
+            managed || status.is_some_and(|s| s.observed_generation == object.metadata.generation);
         let ip = status
             .and_then(|s| s.ip.as_deref())
             .and_then(|ip| ip.parse().ok());
@@ -197,14 +188,19 @@ impl Memory {
             created: None,
             problem: None,
             due: None,
-            verdict: running.then(|| verdict_of(object)).flatten().map(Box::new),
+            verdict: verdict_of(object)
+                .filter(|_| running && current)
+                .map(Box::new),
             prober_error: None,
             leaving: false,
+            in_doubt: managed && !recorded && object.spec_hash().is_some(),
+            answered: false,
             blind: false,
             api_due: None,
             latched: false,
             generation: object.metadata.generation,
             config: None,
+            address: address(object),
             deleting: false,
             failures: 0,
             api_failures: 0,
@@ -243,287 +239,6 @@ impl Memory {
             }
         }
     }
-
-    /// Takes `event` in and says what the user should be told.
-    pub fn absorb(&mut self, event: Event, around: &Around<'_>) -> Vec<Note> {
-        match event {
-            Event::Woken => self.woken(around),
-            Event::SecretChanged => {
-                self.wanted = Wanted::Unresolved;
-                self.release(around);
-                vec![]
-            }
-            Event::Resolved(Ok(hash)) => {
-                let replaces = around
-                    .object
-                    .spec_hash()
-                    .is_some_and(|built| built != &*hash);
-                self.wanted = Wanted::Hash(hash);
-                if replaces && self.id(around.object).is_some() {
-                    // The drift interval belongs to the instance that is wanted, not to this one.
-                    self.due = None;
-                    return vec![Note::normal(
-                        "Replacing",
-                        "the spec changed, so the instance is replaced by a new one",
-                    )];
-                }
-                vec![]
-            }
-            Event::Resolved(Err(why)) => {
-                let news = self.wanted != Wanted::Unavailable(why.clone());
-                let note = Note::warning("CloudInitError", &*why);
-                self.wanted = Wanted::Unavailable(why);
-                if news { vec![note] } else { vec![] }
-            }
-            Event::Created(Ok(created)) => self.created(created, around),
-            Event::Outdated => {
-                self.wanted = Wanted::Unresolved;
-                vec![]
-            }
-            Event::Got(Ok(instance)) => self.got(&instance, around),
-            Event::Got(Err(error)) if error.class == ErrorClass::NotFound => self.gone(around),
-            Event::Deleted(Ok(())) => self.deleted(around),
-            Event::Created(Err(error)) | Event::Got(Err(error)) | Event::Deleted(Err(error)) => {
-                self.failed(error, around)
-            }
-            Event::Judged(verdict) => self.judged(verdict, around),
-            Event::ProberFailed(why) => {
-                self.prober_error = Some(why);
-                vec![]
-            }
-            Event::ApiFailed => {
-                self.api_failures = self.api_failures.saturating_add(1);
-                let pause = around.pace.backoff(self.api_failures, around.chance);
-                // An API server that came back should be noticed within seconds.
-                self.api_due = Some(around.now + pause.min(Duration::from_secs(15)));
-                vec![]
-            }
-            Event::ApiAnswered => {
-                (self.api_failures, self.api_due) = (0, None);
-                vec![]
-            }
-        }
-    }
-
-    fn woken(&mut self, around: &Around<'_>) -> Vec<Note> {
-        let generation = around.object.metadata.generation;
-        if generation != self.generation {
-            self.generation = generation;
-            self.wanted = Wanted::Unresolved;
-            self.release(around);
-        }
-        if around.config != self.config {
-            // The first config that is seen is no change of it.
-            if self.config.is_some() || self.problem.is_some() {
-                self.release(around);
-            }
-            self.config = around.config;
-        }
-        if around.object.is_deleting() && !self.deleting {
-            self.deleting = true;
-            self.release(around);
-        }
-        // The status has the key by now: from here on the object alone says which instance it is.
-        let recorded = around
-            .object
-            .status
-            .as_ref()
-            .and_then(|s| s.provider_id.as_deref());
-        if self.created.is_some() && self.created.as_deref() == recorded {
-            self.created = None;
-        }
-        vec![]
-    }
-
-    /// Something changed that may mend what went wrong: try again now.
-    fn release(&mut self, around: &Around<'_>) {
-        self.latched = false;
-        self.failures = 0;
-        self.lost = 0;
-        if !matches!(self.backend, Backend::Running(_))
-            || self.problem.is_some()
-            || around.object.is_deleting()
-        {
-            self.due = None;
-        }
-    }
-
-    fn succeeded(&mut self) {
-        self.problem = None;
-        self.failures = 0;
-    }
-
-    fn created(&mut self, created: Created, around: &Around<'_>) -> Vec<Note> {
-        self.succeeded();
-        self.backend = Backend::Unknown;
-        self.leaving = false;
-        self.due = Some(around.now);
-        let mut notes = vec![Note::normal(
-            "Created",
-            format!("created instance {}", created.id),
-        )];
-        notes.extend(
-            created
-                .notes
-                .into_iter()
-                .map(|(reason, message)| Note::warning(reason, message)),
-        );
-        self.created = Some(created.id.into());
-        notes
-    }
-
-    fn got(&mut self, instance: &Instance, around: &Around<'_>) -> Vec<Note> {
-        self.succeeded();
-        self.blind = false;
-        self.lost = 0;
-        if around.object.is_deleting() || self.is_replacing(around.object) {
-            // It has to go in any case; `next` tells it so.
-            self.backend = Backend::Stopped;
-            self.due = None;
-            return vec![];
-        }
-        let (backend, pause) = match (instance.state, instance.ip) {
-            _ if self.leaving => (Backend::Leaving, around.pace.deletion),
-            (InstanceState::Running, Some(ip)) => {
-                (Backend::Running(ip), around.pace.drift(around.chance))
-            }
-            (InstanceState::Running | InstanceState::Provisioning, _) => {
-                (Backend::Booting, around.pace.provisioning)
-            }
-            (InstanceState::Stopped | InstanceState::Terminated, _) => {
-                (Backend::Stopped, Duration::ZERO)
-            }
-        };
-        if !matches!((&self.backend, &backend), (Backend::Running(old), Backend::Running(new)) if old == new)
-        {
-            self.verdict = None;
-        }
-        let mut notes = vec![];
-        if backend == Backend::Stopped && self.backend != Backend::Stopped {
-            let message = format!(
-                "instance {} was found stopped and is made anew",
-                instance.id
-            );
-            notes.push(Note::warning("Stopped", message));
-        }
-        self.backend = backend;
-        self.due = Some(around.now + pause);
-        notes
-    }
-
-    fn gone(&mut self, around: &Around<'_>) -> Vec<Note> {
-        self.succeeded();
-        let id = self.id(around.object).unwrap_or_default().to_owned();
-        let expected = self.leaving || around.object.is_deleting();
-        // Told to go, it went; otherwise it was lost, perhaps before it was ever seen.
-        self.lost = if expected {
-            0
-        } else {
-            self.lost.saturating_add(1)
-        };
-        let pause = match self.lost {
-            _ if expected => Duration::ZERO,
-            lost if lost >= around.pace.patience => around.pace.quota,
-            _ => around.pace.recreate,
-        };
-        if self.lost >= around.pace.patience {
-            let message = format!(
-                "{} instances in a row were created and never showed up",
-                self.lost
-            );
-            self.problem = Some(Box::new(Problem {
-                class: ErrorClass::Transient,
-                operation: Operation::Get,
-                message: message.into(),
-            }));
-        }
-        self.backend = Backend::Gone;
-        self.created = None;
-        self.leaving = false;
-        self.verdict = None;
-        self.due = Some(around.now + pause);
-        if expected {
-            vec![Note::normal("Deleted", format!("instance {id} is gone"))]
-        } else {
-            vec![Note::warning(
-                "Lost",
-                format!("instance {id} is gone and is created again"),
-            )]
-        }
-    }
-
-    fn deleted(&mut self, around: &Around<'_>) -> Vec<Note> {
-        self.succeeded();
-        self.leaving = true;
-        self.verdict = None;
-        if self.blind {
-            // `get` cannot say when it is gone, and `delete` has done all that can be done.
-            self.backend = Backend::Gone;
-            self.created = None;
-            return vec![];
-        }
-        self.backend = Backend::Leaving;
-        self.due = Some(around.now + around.pace.deletion);
-        vec![]
-    }
-
-    fn failed(&mut self, error: ProviderError, around: &Around<'_>) -> Vec<Note> {
-        let permanent = matches!(
-            error.class,
-            ErrorClass::Permanent | ErrorClass::AdoptionConflict
-        );
-        let deleting = around.object.is_deleting();
-        if permanent && deleting && error.operation == Operation::Get {
-            self.blind = true;
-        }
-        let pause = if error.class == ErrorClass::QuotaExceeded {
-            around.pace.quota
-        } else {
-            self.failures = self.failures.saturating_add(1);
-            around.pace.backoff(self.failures, around.chance)
-        };
-        // Deletion goes on at once with `delete` where `get` is of no help.
-        self.due =
-            (!(self.blind && error.operation == Operation::Get)).then_some(around.now + pause);
-        self.latched = permanent && !deleting;
-        let known = self
-            .problem
-            .as_ref()
-            .is_some_and(|p| *p.message == *error.message);
-        let reason = if deleting {
-            "CleanupFailed"
-        } else {
-            "ProvisioningFailed"
-        };
-        let note = Note::warning(reason, format!("{}: {}", error.class, error.message));
-        self.problem = Some(Box::new(Problem {
-            class: error.class,
-            operation: error.operation,
-            message: error.message.into(),
-        }));
-        if known { vec![] } else { vec![note] }
-    }
-
-    fn judged(&mut self, verdict: Verdict, around: &Around<'_>) -> Vec<Note> {
-        if !self.runs(around.object) {
-            return vec![];
-        }
-        let before = self.verdict.as_ref().map(|v| v.healthy);
-        let note = match (before, verdict.healthy) {
-            (None | Some(false), true) => Some(Note::normal(
-                "Healthy",
-                "fetched the health check's URL through the proxy",
-            )),
-            (None | Some(true), false) => {
-                let error = verdict.error.as_deref().unwrap_or("the probe failed");
-                Some(Note::warning("Unhealthy", error))
-            }
-            _ => None,
-        };
-        self.verdict = Some(Box::new(verdict));
-        self.prober_error = None;
-        note.into_iter().collect()
-    }
 }
 
 /// The verdict in the object's status, which a restarted prober starts from.
@@ -541,4 +256,13 @@ fn verdict_of(object: &Proxy) -> Option<Verdict> {
         }
         _ => None,
     }
+}
+
+/// An External proxy's endpoint as a number; a Managed one's address is the instance's own.
+fn address(object: &Proxy) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Some(host) = object.endpoint_host() {
+        (host, object.effective_port()).hash(&mut hasher);
+    }
+    hasher.finish()
 }

@@ -1,8 +1,11 @@
 //! What a proxy does next. Pure: a function of the object and of what is known beyond it.
 
 use super::memory::{Around, Backend, Memory, Wanted};
-use crds::{Mode, Proxy};
+use crds::Mode;
 use tokio::time::Instant;
+
+/// In place of a hash: what the instance is built from cannot be told.
+pub const UNCERTAIN: &str = "uncertain";
 
 /// The one thing to do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,12 @@ impl Next {
     pub fn is_rest(&self) -> bool {
         matches!(self, Self::Sleep(_) | Self::Rest)
     }
+
+    /// Whether the API server has to do something for it.
+    #[must_use]
+    pub fn asks_api(&self) -> bool {
+        !self.is_rest() && !matches!(self, Self::Get(_) | Self::Delete(_))
+    }
 }
 
 /// What to do next.
@@ -58,51 +67,46 @@ fn live(memory: &Memory, around: &Around<'_>) -> Next {
         return Next::Rest;
     }
     let id = memory.id(object);
-    let built = object.spec_hash();
-    let wanted = match (&memory.wanted, built) {
-        (Wanted::Unresolved, _) => return Next::Resolve,
+    let wanted = match (&memory.wanted, id) {
+        (Wanted::Unresolved | Wanted::Asked, _) => return Next::Resolve,
         (Wanted::Hash(wanted), _) => wanted,
         // What runs goes on running while its Secret is away; only a new instance needs it.
-        (Wanted::Unavailable(_), Some(_)) if id.is_some() => {
-            return tend(memory, object, around.now);
-        }
-        (Wanted::Unavailable(_), _) => return Next::Rest,
+        (Wanted::Unavailable(_), Some(id)) => return look_after(id, memory, around.now),
+        (Wanted::Unavailable(_), None) => return Next::Rest,
     };
-    if built != Some(wanted) && (id.is_none() || built.is_none()) {
-        return Next::WriteHash(wanted.clone());
+    match object.spec_hash() {
+        None => return Next::WriteHash(wanted.clone()),
+        Some(built) if built == &**wanted || id.is_some() => {}
+        Some(_) if !memory.in_doubt => return Next::WriteHash(wanted.clone()),
+        // `create` may adopt an instance that nobody recorded, built from this or from an earlier spec.
+        // It is found to be out of date then, whatever is wanted by that time.
+        Some(UNCERTAIN) => {}
+        Some(_) => return Next::WriteHash(UNCERTAIN.into()),
     }
-    if id.is_some() {
-        return tend(memory, object, around.now);
+    match id {
+        Some(id) => look_after(id, memory, around.now),
+        None => not_before(memory.due, around.now).unwrap_or_else(|| Next::Create(wanted.clone())),
     }
-    not_before(memory.due, around.now).unwrap_or_else(|| Next::Create(wanted.clone()))
-}
-
-/// Looks after an instance that exists; one that is not wanted any more was marked stopped by the look.
-fn tend(memory: &Memory, object: &Proxy, now: Instant) -> Next {
-    let Some(id) = memory.id(object).map(str::to_owned) else {
-        return Next::Rest;
-    };
-    not_before(memory.due, now).unwrap_or(match memory.backend {
-        Backend::Stopped => Next::Delete(id),
-        _ => Next::Get(id),
-    })
 }
 
 fn leave(memory: &Memory, around: &Around<'_>) -> Next {
     let object = around.object;
-    let Some(id) = memory.id(object).map(str::to_owned) else {
-        return Next::ReleaseFinalizer;
-    };
-    if object.skips_cleanup() {
-        return Next::Abandon(id);
+    match memory.id(object) {
+        None => Next::ReleaseFinalizer,
+        Some(id) if object.skips_cleanup() => Next::Abandon(id.to_owned()),
+        Some(_) if around.config.is_none() => Next::Rest,
+        Some(id) => look_after(id, memory, around.now),
     }
-    if around.config.is_none() {
-        return Next::Rest;
-    }
-    not_before(memory.due, around.now).unwrap_or(match memory.backend {
-        Backend::Stopped => Next::Delete(id),
-        _ if memory.blind => Next::Delete(id),
-        _ => Next::Get(id),
+}
+
+/// Looks at an instance, or tells it to go where the last look has shown that it has to.
+fn look_after(id: &str, memory: &Memory, now: Instant) -> Next {
+    not_before(memory.due, now).unwrap_or_else(|| {
+        if memory.backend == Backend::Stopped || memory.blind {
+            Next::Delete(id.to_owned())
+        } else {
+            Next::Get(id.to_owned())
+        }
     })
 }
 

@@ -23,7 +23,7 @@ pub fn status(memory: &Memory, around: &Around<'_>, complete: bool, now: Timesta
     let ready = (provisioned.0, healthy.0) == (Status::True, Status::True);
     set(ConditionType::Provisioned, provisioned.clone());
     set(ConditionType::Healthy, healthy.clone());
-    set(ConditionType::Synced, synced(memory, around));
+    set(ConditionType::Synced, synced(memory, around, &before));
     set(
         ConditionType::Ready,
         self::ready(ready, &provisioned, &healthy),
@@ -83,16 +83,15 @@ fn provisioned(memory: &Memory, around: &Around<'_>, before: &ProxyStatus) -> Sa
         );
     }
     if let Some(problem) = &memory.problem {
-        let reason = match problem.class {
-            ErrorClass::QuotaExceeded => Reason::QuotaExceeded,
-            ErrorClass::Permanent => Reason::PermanentError,
-            ErrorClass::AdoptionConflict => Reason::AdoptionConflict,
-            ErrorClass::Transient | ErrorClass::NotFound => Reason::TransientError,
-        };
-        return no(reason, &problem.message);
+        return no(reason_of(problem.class), &problem.message);
     }
     if let (Wanted::Unavailable(why), None) = (&memory.wanted, memory.id(object)) {
         return no(Reason::CloudInitError, why);
+    }
+    if !memory.answered
+        && let Some(said) = as_it_was(&before.conditions, ConditionType::Provisioned)
+    {
+        return said;
     }
     match memory.backend {
         Backend::Booting => no(Reason::Booting, "the instance does not run yet"),
@@ -100,21 +99,23 @@ fn provisioned(memory: &Memory, around: &Around<'_>, before: &ProxyStatus) -> Sa
             Reason::Stopped,
             "the instance does not run and is being deleted",
         ),
-        // Right after a restart nothing is known that the status does not say already.
-        Backend::Unknown if memory.created.is_none() => as_it_was(&before.conditions)
-            .unwrap_or_else(|| no(Reason::Creating, "an instance is being created")),
         _ => no(Reason::Creating, "an instance is being created"),
     }
 }
 
-/// The condition on record, where it is one of those that a look at the backend may leave as they are.
-fn as_it_was(before: &[Condition]) -> Option<Said> {
-    let condition = conditions::get(before, ConditionType::Provisioned)?;
+/// What the condition says already: right after a restart nothing else is known of the backend. The
+/// reasons left out are those that do not rest on it.
+fn as_it_was(before: &[Condition], type_: ConditionType) -> Option<Said> {
+    let condition = conditions::get(before, type_)?;
     [
         Reason::Creating,
         Reason::Booting,
         Reason::Replacing,
         Reason::Stopped,
+        Reason::QuotaExceeded,
+        Reason::TransientError,
+        Reason::PermanentError,
+        Reason::AdoptionConflict,
     ]
     .into_iter()
     .find(|reason| reason.as_str() == condition.reason)
@@ -140,42 +141,45 @@ fn healthy(memory: &Memory, object: &Proxy) -> Said {
     }
 }
 
-fn synced(memory: &Memory, around: &Around<'_>) -> Said {
-    let no = |reason, message: String| (Status::False, reason, message);
+fn synced(memory: &Memory, around: &Around<'_>, before: &ProxyStatus) -> Said {
+    let yes = (
+        Status::True,
+        Reason::Reconciled,
+        "the last pass ended without error".to_owned(),
+    );
+    let no = |reason, message: &str| (Status::False, reason, message.to_owned());
     let object = around.object;
     if object.spec.mode == Mode::Managed && around.config.is_none() {
-        return no(Reason::ProviderNotConfigured, not_configured(object));
+        return no(Reason::ProviderNotConfigured, &not_configured(object));
     }
-    match (&memory.problem, &memory.wanted) {
-        (Some(problem), _) => match problem.class {
+    if let Some(problem) = &memory.problem {
+        return match problem.class {
             // Having no room is an answer, not an error.
-            ErrorClass::QuotaExceeded => (
-                Status::True,
-                Reason::Reconciled,
-                "waits for room at the provider".into(),
-            ),
-            ErrorClass::Permanent => no(Reason::PermanentError, problem.message.to_string()),
-            ErrorClass::AdoptionConflict => {
-                no(Reason::AdoptionConflict, problem.message.to_string())
-            }
-            ErrorClass::Transient | ErrorClass::NotFound => {
-                no(Reason::TransientError, problem.message.to_string())
-            }
-        },
-        (None, Wanted::Unavailable(why)) => no(Reason::CloudInitError, why.to_string()),
-        _ if memory.prober_error.is_some() => no(
-            Reason::ActorFailed,
-            memory
-                .prober_error
-                .as_deref()
-                .unwrap_or_default()
-                .to_owned(),
-        ),
-        (None, _) => (
-            Status::True,
-            Reason::Reconciled,
-            "the last pass ended without error".into(),
-        ),
+            ErrorClass::QuotaExceeded => yes,
+            class => no(reason_of(class), &problem.message),
+        };
+    }
+    if let Wanted::Unavailable(why) = &memory.wanted {
+        return no(Reason::CloudInitError, why);
+    }
+    if let Some(why) = &memory.prober_error {
+        return no(Reason::ActorFailed, why);
+    }
+    if !memory.answered
+        && object.spec.mode == Mode::Managed
+        && let Some(said) = as_it_was(&before.conditions, ConditionType::Synced)
+    {
+        return said;
+    }
+    yes
+}
+
+fn reason_of(class: ErrorClass) -> Reason {
+    match class {
+        ErrorClass::QuotaExceeded => Reason::QuotaExceeded,
+        ErrorClass::Permanent => Reason::PermanentError,
+        ErrorClass::AdoptionConflict => Reason::AdoptionConflict,
+        ErrorClass::Transient | ErrorClass::NotFound => Reason::TransientError,
     }
 }
 
@@ -201,9 +205,19 @@ fn phase(object: &Proxy, id: Option<&str>, provisioned: &Said, healthy: &Said) -
         ((Status::False, reason, _), _) if reason.is_latched() => Phase::Failed,
         ((Status::True, ..), Status::True) => Phase::Ready,
         ((Status::True, ..), Status::False) => Phase::Unhealthy,
-        _ if id.is_none() && object.spec.mode == Mode::Managed => Phase::Pending,
+        _ if id.is_none() && object.spec.mode == Mode::Managed && !was_created(object) => {
+            Phase::Pending
+        }
         _ => Phase::Provisioning,
     }
+}
+
+/// Whether a `create` was accepted at some time, as far as the status on record tells.
+fn was_created(object: &Proxy) -> bool {
+    matches!(
+        object.status.as_ref().and_then(|s| s.phase),
+        Some(Phase::Provisioning | Phase::Ready | Phase::Unhealthy)
+    )
 }
 
 fn not_configured(object: &Proxy) -> String {

@@ -24,8 +24,10 @@ use crds::{
     conditions::{self, ConditionType, Reason},
     names,
 };
+use futures::FutureExt;
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
 };
@@ -37,10 +39,12 @@ impl ProxyActor {
     /// As an Event on the object, and in the log.
     pub(super) fn tell_user(&self, object: &Proxy, note: Note) {
         let (proxy, reason, message) = (&self.key, note.reason, &note.message);
+        let status = object.status.as_ref();
+        let provider_id = status.and_then(|status| status.provider_id.as_deref());
         if note.warning {
-            tracing::warn!(%proxy, reason, "{message}");
+            tracing::warn!(%proxy, provider_id, reason, "{message}");
         } else {
-            tracing::info!(%proxy, reason, "{message}");
+            tracing::info!(%proxy, provider_id, reason, "{message}");
         }
         let regarding = Regarding {
             key: self.key.clone(),
@@ -52,67 +56,63 @@ impl ProxyActor {
     /// Tells the ledger what may be leased, if that is news.
     pub(super) fn offer(&mut self, memory: &Memory, object: &Proxy) {
         let leaves = object.is_deleting() || memory.is_replacing(object) || memory.leaving;
-        if leaves {
-            if self.offered.take().is_some() {
-                self.deps.leases.hint(LeasesMsg::Withdraw(self.key.clone()));
-            }
-            return;
-        }
-        let candidate = candidate(&self.key, memory, object);
+        let candidate = (!leaves).then(|| candidate(&self.key, memory, object));
         let mut hasher = DefaultHasher::new();
         candidate.hash(&mut hasher);
         let hash = Some(hasher.finish());
-        if self.offered != hash
-            && self
-                .deps
-                .leases
-                .tell(LeasesMsg::Offer(Arc::new(candidate)))
-                .is_ok()
-        {
-            self.offered = hash;
+        if self.offered == hash {
+            return;
         }
+        let news = match candidate {
+            Some(candidate) => LeasesMsg::Offer(Arc::new(candidate)),
+            None => LeasesMsg::Withdraw(self.key.clone()),
+        };
+        // If the ledger is down it asks when it is back.
+        self.offered = hash.filter(|_| self.deps.leases.tell(news).is_ok());
     }
 
     /// Tells health what to probe, if that is news.
     pub(super) fn have_probed(&mut self, memory: &Memory, object: &Proxy, me: &Addr<ProxyMsg>) {
         let host = host(memory, object).filter(|_| memory.runs(object) && !object.is_deleting());
-        let Some(host) = host else {
-            if self.watch.take().is_some() {
-                self.deps.health.hint(HealthMsg::Forget(self.key.clone()));
-            }
-            return;
-        };
-        let told = self.watch.as_ref().map(|(_, about)| about);
-        if told.is_some_and(|told| is_about(told, &host, &object.spec)) {
-            return;
-        }
-        let same_proxy = told.is_some_and(|told| {
-            *told.fetch.host == *host && told.fetch.port == object.effective_port()
+        let told = self.watch.as_ref().and_then(Option::as_deref);
+        let wanted = host.map(|host| {
+            let new = watch(&host, &object.spec, Epoch::next());
+            // Verdicts on their way are still about this address.
+            let epoch = told
+                .filter(|told| told.same_proxy(&new))
+                .map_or(new.epoch, |t| t.epoch);
+            Box::new(Watch { epoch, ..new })
         });
-        let epoch = self
-            .watch
-            .as_ref()
-            .filter(|_| same_proxy)
-            .map_or_else(Epoch::next, |(epoch, _)| *epoch);
-        let watch = Watch {
-            verdict: memory.verdict.as_deref().cloned(),
-            ..watch(&host, &object.spec, epoch)
+        let known = match (&self.watch, &wanted) {
+            (Some(Some(told)), Some(wanted)) => told.same_proxy(wanted) && told.same_check(wanted),
+            (Some(None), None) => true,
+            _ => false,
         };
-        let news = HealthMsg::Watch(self.key.clone(), Box::new(watch.clone()), me.clone());
-        // If health is down it asks when it is back.
-        if self.deps.health.tell(news).is_ok() {
-            self.watch = Some((epoch, Box::new(watch)));
+        if known {
+            return;
         }
+        let news = match &wanted {
+            Some(wanted) => {
+                let verdict = memory.verdict.as_deref().cloned();
+                let watch = Box::new(Watch {
+                    verdict,
+                    ..Watch::clone(wanted)
+                });
+                HealthMsg::Watch(self.key.clone(), watch, me.clone())
+            }
+            None => HealthMsg::Forget(self.key.clone()),
+        };
+        // If health is down it asks when it is back.
+        self.watch = self.deps.health.tell(news).is_ok().then_some(wanted);
     }
 
     pub(super) fn write_status(
         &mut self,
         object: &Proxy,
-        status: ProxyStatus,
+        status: Box<ProxyStatus>,
         me: &Addr<ProxyMsg>,
     ) {
         let uid = object.metadata.uid.clone().unwrap_or_default();
-        let status = Box::new(status);
         self.write(Write::Status { uid, status }, me);
     }
 
@@ -223,7 +223,12 @@ async fn user_data_of(
         return Ok(None);
     };
     if let Some(secret) = &cloud_init.secret_ref {
-        return deps.store.user_data(namespace, secret).await.map(Some);
+        let read = AssertUnwindSafe(deps.store.user_data(namespace, secret)).catch_unwind();
+        return match read.await {
+            Ok(read) => read.map(Some),
+            // Or the proxy would wait for an answer for ever.
+            Err(_) => Err(UserDataError::Failed("reading the Secret panicked".into())),
+        };
     }
     Ok(cloud_init
         .inline
@@ -285,11 +290,6 @@ fn watch(host: &str, spec: &ProxySpec, epoch: Epoch) -> Watch {
         verdict: None,
         epoch,
     }
-}
-
-fn is_about(told: &Watch, host: &str, spec: &ProxySpec) -> bool {
-    let now = watch(host, spec, told.epoch);
-    (&told.fetch, told.period, told.thresholds) == (&now.fetch, now.period, now.thresholds)
 }
 
 /// What may be leased by the word of the object alone; nothing while it is on its way out or replaced.

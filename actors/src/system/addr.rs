@@ -123,6 +123,12 @@ impl<M> Default for Addr<M> {
 }
 
 impl<M: Message> Addr<M> {
+    /// Whether both lead to the same actor, in all its incarnations.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Sends without waiting.
     ///
     /// # Errors

@@ -2,9 +2,10 @@
 //! stops them.
 
 use super::{
+    actor::{Actor, Own, Shared},
     addr::{Addr, Envelope, Message},
     directory::Path,
-    host::{Actor, Host, Own, Shared, Start},
+    host::{Host, Start},
     restart::{Cause, History, Policy, Verdict},
     work::{Epoch, Work},
 };

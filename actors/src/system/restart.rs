@@ -113,11 +113,11 @@ impl History {
         born: Instant,
         now: Instant,
     ) -> Verdict {
-        if *cause == Cause::Killed {
-            return Verdict::Restart(Duration::ZERO);
-        }
         if now - born >= policy.forgive_after {
             self.streak = 0;
+        }
+        if *cause == Cause::Killed {
+            return Verdict::Restart(Duration::ZERO);
         }
         self.streak += 1;
         if let Some((limit, window)) = policy.escalate {
@@ -169,6 +169,20 @@ mod tests {
         let later = born + Duration::from_mins(1);
         assert_eq!(
             history.ended(&Policy::PATIENT, &failed(), born, later),
+            Verdict::Restart(MS(0))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_long_life_is_forgiveness_even_if_it_ended_by_a_kill() {
+        let (mut history, born) = (History::default(), Instant::now());
+        for _ in 0..5 {
+            history.ended(&Policy::PATIENT, &failed(), born, born);
+        }
+        let later = born + Duration::from_mins(1);
+        history.ended(&Policy::PATIENT, &Cause::Killed, born, later);
+        assert_eq!(
+            history.ended(&Policy::PATIENT, &failed(), later, later),
             Verdict::Restart(MS(0))
         );
     }

@@ -1,9 +1,10 @@
 //! A whole tree of actors: its root, and how it ended.
 
 use super::{
+    actor::{Actor, Broken, Shared},
     addr::Addr,
     directory::{Directory, Path},
-    host::{Actor, Arguments, Broken, Host, Shared, cause_of},
+    host::{Arguments, Host, cause_of},
     meter::Meters,
     work::Epoch,
 };

@@ -12,6 +12,7 @@ use super::{
     directory::{Directory, End, Path, Seen},
     meter::Meters,
 };
+use futures::{FutureExt, future::BoxFuture};
 use prometheus::Registry;
 use std::{
     collections::HashMap,
@@ -41,6 +42,8 @@ enum Do {
     Work,
     /// The result of slow work.
     Worked(Epoch),
+    /// Wait for this when stopped.
+    Last(BoxFuture<'static, ()>),
     /// Anything, with what it is handed.
     Run(Script),
 }
@@ -106,6 +109,7 @@ struct Node<const ESSENTIAL: bool> {
     teller: mpsc::UnboundedSender<Word>,
     work: Work,
     kept: Vec<Reply<()>>,
+    last_work: Option<BoxFuture<'static, ()>>,
 }
 
 impl<const ESSENTIAL: bool> Node<ESSENTIAL> {
@@ -115,6 +119,7 @@ impl<const ESSENTIAL: bool> Node<ESSENTIAL> {
             teller: teller.clone(),
             work: Work::default(),
             kept: Vec::new(),
+            last_work: None,
         }
     }
 
@@ -174,6 +179,7 @@ impl<const ESSENTIAL: bool> Actor for Node<ESSENTIAL> {
                 let taken = self.work.finish(epoch);
                 self.tell(Told::WorkTaken(taken));
             }
+            Do::Last(work) => self.last_work = Some(work),
             Do::Run(run) => run(cx),
         }
         Ok(())
@@ -186,6 +192,10 @@ impl<const ESSENTIAL: bool> Actor for Node<ESSENTIAL> {
     fn stopping(&mut self, cx: &mut Context<Do>) {
         assert!(cx.children() >= self.plan.children.len(), "too late");
         self.tell(Told::Stopping);
+    }
+
+    fn last_work(&mut self) -> Option<BoxFuture<'static, ()>> {
+        self.last_work.take()
     }
 }
 

@@ -51,7 +51,7 @@ impl Proxy {
             .is_some_and(|all| all.iter().any(|name| name == names::FINALIZER))
     }
 
-    /// Hash of what the running instance was built from, as last written.
+    /// Hash of the spec that was built, as the annotation has it.
     #[must_use]
     pub fn spec_hash(&self) -> Option<&str> {
         self.annotation(names::SPEC_HASH)

@@ -40,7 +40,13 @@ impl JsonSchema for HostName {
         "HostName".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "idn-hostname" })
+        // Wider than `idn-hostname`: a port, a trailing dot, and letters that IDNA maps to others.
+        json_schema!({
+            "type": "string",
+            "format": "host",
+            "description": "A host name, maybe international, maybe with a trailing dot or a `:port`",
+            "examples": ["www.example.com", "bücher.example:443"],
+        })
     }
 }
 

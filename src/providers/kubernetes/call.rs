@@ -6,6 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
+/// How often a denial is heard before it is believed.
+const DENIALS: u32 = 4;
+/// Between two of them. All together outlast the second that a small cluster's API server takes.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// One call of the contract under way: what its errors have to name.
 pub(super) struct Call<'a> {
     pub provider: &'a str,
@@ -14,19 +19,33 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Waits for one answer of the API server, for [`REQUEST`] at most.
-    pub async fn answer<T>(
+    /// Asks the API server for one answer, and waits for [`REQUEST`] at most. A denial counts only
+    /// when it is repeated: a starting API server denies everybody everything for a moment, until it
+    /// has read its rules, and a denial is `Permanent`.
+    pub async fn answer<T, F>(
         &self,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<kube::Result<T>, ProviderError> {
-        tokio::time::timeout(REQUEST, request)
+        mut ask: impl FnMut() -> F,
+    ) -> Result<kube::Result<T>, ProviderError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let asking = async {
+            for _ in 1..DENIALS {
+                match ask().await {
+                    Err(error) if classify::denies(&error) => tokio::time::sleep(PAUSE).await,
+                    answer => return answer,
+                }
+            }
+            ask().await
+        };
+        tokio::time::timeout(REQUEST, asking)
             .await
             .map_err(|_| self.timed_out(REQUEST))
     }
 
     /// The pod, or `None` when there is certainly none.
     pub async fn find(&self, pods: &Api<Pod>, id: &PodId) -> Result<Option<Pod>, ProviderError> {
-        match self.answer(pods.get(&id.name)).await? {
+        match self.answer(|| pods.get(&id.name)).await? {
             Ok(pod) => Ok(Some(pod)),
             Err(error) if classify::classify(&error) == ErrorClass::NotFound => Ok(None),
             Err(error) => Err(self.refused(error)),

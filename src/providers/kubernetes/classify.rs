@@ -1,8 +1,8 @@
 //! What a failed call to the API server means.
 
+use crate::telemetry::with_causes;
 use actors::provider::contract::ErrorClass;
 use kube::core::{Status, response::reason};
-use std::error::Error;
 
 /// The class of `error`. What it does not know is `Transient`: a retry costs little, whereas a
 /// wrong `Permanent` stops a proxy for good and a wrong `NotFound` makes a second one.
@@ -49,6 +49,18 @@ fn is_api(error: &kube::Error, code: u16, reason: &str) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code && status.reason == reason)
 }
 
+/// Whether the API server says that we may not, or that it does not know us, as opposed to a rule
+/// about pods that refuses this one.
+#[must_use]
+pub fn denies(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let unknown = status.code == 401 && status.reason == reason::UNAUTHORIZED;
+    let forbidden = status.code == 403 && status.reason == reason::FORBIDDEN;
+    unknown || forbidden && status.message.contains("\" cannot ")
+}
+
 /// The reason of a failed check.
 #[must_use]
 pub fn check_reason(error: &kube::Error) -> &'static str {
@@ -68,18 +80,10 @@ pub fn message(error: &kube::Error) -> String {
     const LONGEST: usize = 1024;
     let mut text = match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        _ => error.to_string(),
+        // kube's own words for a status repeat all of it.
+        kube::Error::Api(_) => error.to_string(),
+        _ => with_causes(error),
     };
-    if !matches!(error, kube::Error::Api(_)) {
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let inner_text = inner.to_string();
-            if !text.ends_with(&inner_text) {
-                text = format!("{text}: {inner_text}");
-            }
-            cause = inner.source();
-        }
-    }
     text.truncate(text.floor_char_boundary(LONGEST));
     text
 }
@@ -159,6 +163,8 @@ mod tests {
         for (class, answer) in ANSWERS {
             let error = api(answer);
             assert_eq!(classify(&error), *class, "{answer}");
+            let denial = answer.contains("Unauthorized") || answer.contains("bob");
+            assert_eq!(denies(&error), denial, "{answer}");
             let words = message(&error);
             assert!(answer.replace("\\\"", "\"").contains(&words), "{words}");
         }

@@ -1,5 +1,6 @@
 //! The provider id of a pod: `namespace/name`.
 
+use crate::config::names::is_dns_label;
 use std::{fmt, str::FromStr};
 
 /// Which pod.
@@ -35,16 +36,6 @@ impl FromStr for PodId {
             _ => Err(MalformedId(id.to_owned())),
         }
     }
-}
-
-/// Whether `text` is an RFC 1123 label: at most 63 of `[a-z0-9-]`, with no hyphen at either end.
-#[must_use]
-pub fn is_dns_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ pub fn configuration(port: u16, connect_ports: &[NonZeroU16]) -> String {
     for port in connect_ports {
         write!(connect, " {port}").ok();
     }
-    // max_filedescriptors: Squid sizes its tables by the container's limit, which may be a thousand
-    //   times this, and is then killed for the memory. 4096 are some 2000 connections at once.
-    // pinger_enable: a restricted pod may open no ICMP socket, and Squid exits when the pinger does.
+    // max_filedescriptors: left alone, Squid makes room for as many as the container may open, often a
+    //   thousand times this, and is killed for the memory. 4096 are some 2000 connections at once.
+    // pinger_enable: the pinger needs ICMP, which the restricted standard denies, and its end is
+    //   Squid's too.
     // to_localhost, link_local: nobody reaches Squid's own insides or the node's cloud credentials
     //   through a proxy that is open to all of the cluster.
     // visible_hostname: error pages would tell the pod's name.

@@ -1,6 +1,6 @@
 //! Instances come and go, once each, whatever is cut off meanwhile.
 
-use super::{Backend, Fault, Pose, expect_error, gone, ours};
+use super::{Backend, Fault, Pose, eventually, expect_error, gone, ours};
 use actors::provider::contract::{CreateRequest, ErrorClass, InstanceState};
 use anyhow::{Context, ensure};
 use futures::future::join_all;
@@ -26,6 +26,37 @@ pub async fn creates_at_once_make_one_instance(backend: &dyn Backend) -> anyhow:
     ensure!(ids.len() == 1, "one name, many ids: {ids:?}");
     ensure!(backend.made(&request.name).await?.len() == 1);
     gone(&*provider, ids.first().context("an id")?).await
+}
+
+/// One create stands still at each of its steps while another one runs through.
+pub async fn creates_that_cross_make_one_instance(backend: &dyn Backend) -> anyhow::Result<()> {
+    let (slow, wire) = backend.wired().await?;
+    let (quick, request) = ours(backend).await?;
+    wire.break_at(Fault::None);
+    let id = slow.create(&request).await?.id;
+    let steps = wire.steps();
+    gone(&*quick, &id).await?;
+    for step in 1..=steps {
+        wire.break_at(Fault::Late(step));
+        let crossing = async {
+            eventually("it stands still", || async {
+                Ok((wire.steps() == step).then_some(()))
+            })
+            .await?;
+            quick.create(&request).await?;
+            wire.break_at(Fault::None);
+            anyhow::Ok(())
+        };
+        let (created, crossed) = tokio::join!(slow.create(&request), crossing);
+        crossed?;
+        let created = created.with_context(|| format!("late at step {step}"))?;
+        ensure!(created.id == id, "late at step {step}: {}", created.id);
+        let made = backend.made(&request.name).await?;
+        ensure!(made.len() == 1, "late at step {step}: {made:?}");
+        gone(&*quick, &id).await?;
+    }
+    ensure!(steps > 0, "the wire saw nothing");
+    Ok(())
 }
 
 pub async fn create_resumes_after_every_cut(backend: &dyn Backend) -> anyhow::Result<()> {

@@ -118,6 +118,11 @@ impl Kubectl<'_> {
         let output = Command::new(self.program)
             .arg("--kubeconfig")
             .arg(self.kubeconfig)
+            // What was discovered of an earlier cluster at this address is not true of this one.
+            .env(
+                "KUBECACHEDIR",
+                self.kubeconfig.with_file_name("kubectl-cache"),
+            )
             .args(["--namespace", namespace])
             .args(arguments)
             .output()

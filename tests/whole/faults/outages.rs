@@ -249,10 +249,8 @@ async fn holds_no_more(operator: &Operator, before: &Holdings, live: usize) -> a
         "{before:?}, then {after:?}"
     );
     let running = operator.metric(actors).await?;
-    #[expect(clippy::cast_precision_loss, reason = "a dozen")]
-    let live = live as f64;
     ensure!(
-        (running - live).abs() < 0.5,
+        usize::try_from(running)? == live,
         "{running} proxy actors for {live}"
     );
     Ok(())

@@ -54,21 +54,27 @@ pub async fn the_documented_rights_suffice(lab: Arc<Lab>) -> anyhow::Result<()> 
         }),
     )
     .await?;
-    make(&bindings, json!({
-        "metadata": {"name": "operator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "operator"}],
-    }))
-    .await?;
     let (provider, request) = (lab.as_user("operator")?, lab.request().await?);
-    let id = eventually("the binding is in force", || async {
-        match provider.create(&request).await {
-            Ok(created) => Ok(Some(created.id)),
-            Err(error) if error.message.contains("cannot") => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    })
-    .await?;
+    // A denial is not believed at once: an API server that has just started denies everything.
+    let wire = Wire::new(lab.client_as("operator")?).await?;
+    let early = lab.over(&wire)?;
+    let bind = async {
+        // The second request is the first one again.
+        eventually("it was denied", || async {
+            Ok((wire.steps() > 1).then_some(()))
+        })
+        .await?;
+        make(&bindings, json!({
+            "metadata": {"name": "operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "operator"}],
+        }))
+        .await?;
+        anyhow::Ok(())
+    };
+    let create = async { Ok(early.create(&request).await?) };
+    let (created, ()) = tokio::try_join!(create, bind)?;
+    let id = created.id;
     ensure!(
         provider
             .list()

@@ -83,6 +83,13 @@ impl Lab {
     }
 
     pub async fn end(&self) -> anyhow::Result<()> {
+        // What a failed scenario still holds would keep the namespace for ever.
+        for pod in self.pods().list(&ListParams::default()).await? {
+            if !pod.finalizers().is_empty() {
+                let id = format!("{}/{}", self.namespace, pod.name_any());
+                self.finalizers(&id, Value::Null).await?;
+            }
+        }
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces
             .delete(&self.namespace, &DeleteParams::default())
@@ -107,12 +114,17 @@ impl Lab {
         self.provider(&self.namespace)
     }
 
-    /// A provider that the API server takes for `user`.
-    pub fn as_user(&self, user: &str) -> anyhow::Result<KubernetesProvider> {
+    /// A client that the API server takes for `user`.
+    pub fn client_as(&self, user: &str) -> anyhow::Result<Client> {
         let mut config = self.config.clone();
         config.auth_info.impersonate = Some(user.to_owned());
+        Ok(Client::try_from(config)?)
+    }
+
+    /// A provider that the API server takes for `user`, in this namespace only.
+    pub fn as_user(&self, user: &str) -> anyhow::Result<KubernetesProvider> {
         Ok(provider(Cluster {
-            client: Client::try_from(config)?,
+            client: self.client_as(user)?,
             namespace: Some(self.namespace.clone()),
             ..self.cluster()
         }))

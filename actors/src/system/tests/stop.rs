@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::system::children::hanging;
+use tokio::sync::oneshot::error::TryRecvError::Closed;
 
 /// Who said goodbye and was dropped, in order.
 async fn goodbyes(lab: &mut Lab) -> Vec<String> {
@@ -114,6 +115,67 @@ async fn children_that_hang_under_a_patient_parent_are_killed_together() {
         took >= 8 * SECOND && took < 8 * SECOND + 10 * MS,
         "{took:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_work_is_waited_for_while_the_children_still_serve() {
+    let mut lab = tree([plan("p").with([plan("a")]), plan("z")]).await;
+    lab.tell("p", Do::Last(tokio::time::sleep(3 * SECOND).boxed()));
+    lab.answers("p").await;
+    let begun = Instant::now();
+    lab.running.stop();
+    lab.until(|who, told| who == "p" && *told == Told::Stopping)
+        .await;
+    settle().await;
+    lab.answers("a").await;
+    assert!(!lab.addr("p").is_up());
+    assert!(lab.addr("a").is_up());
+    assert_eq!(lab.running.ended().await, Ok(()));
+    assert_eq!(begun.elapsed().as_secs(), 3);
+    let words = goodbyes(&mut lab).await;
+    assert_eq!(words[..3], ["a stopping", "a gone", "p gone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_work_that_does_not_end_is_dropped_with_its_actor() {
+    let mut lab = tree([plan("a"), plan("z")]).await;
+    let (held, mut ended) = oneshot::channel::<()>();
+    let endless = async move {
+        let _held = held;
+        std::future::pending::<()>().await;
+    };
+    lab.tell("z", Do::Last(endless.boxed()));
+    lab.answers("z").await;
+    let begun = Instant::now();
+    lab.running.stop();
+    assert_eq!(lab.running.ended().await, Ok(()));
+    assert_eq!(begun.elapsed().as_secs(), 4);
+    assert!(ended.try_recv().is_err_and(|error| error == Closed));
+    let words = goodbyes(&mut lab).await;
+    assert!(words.contains(&"a stopping".into()), "{words:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_ends_the_wait_for_children_too() {
+    let mut lab = tree([plan("p").with([plan("a")])]).await;
+    lab.inside("p", |cx| cx.start(hanging("stuck"))).await;
+    settle().await;
+    let begun = Instant::now();
+    assert!(lab.directory.end("p", End::Stop));
+    lab.until(|who, told| who == "a" && *told == Told::Dropped)
+        .await;
+    assert!(lab.directory.end("p", End::Kill));
+    let mut words = Vec::new();
+    while words.last() != Some(&("p", Told::Started)) {
+        let (who, told, _) = lab.word().await;
+        words.push((who, told));
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(words[0], ("p", Told::Dropped));
+    lab.starts("a").await;
+    assert_eq!(lab.paths().len(), 3);
+    assert_eq!(lab.alive(), 3);
+    assert_eq!(lab.restarts("killed"), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,40 @@
+//! What a proxy does now. Pure: what has to be written first, then [`next`].
+
+use super::{
+    memory::{Around, Memory},
+    next::{Next, next},
+    status::status,
+};
+use crds::{Phase, ProxyStatus};
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+/// One step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Write this status before anything else, so that the object never says less than what the next
+    /// operation rests on.
+    WriteStatus(Box<ProxyStatus>),
+    /// The API server failed lately: nothing is asked of it before this time.
+    SpareApi(Instant),
+    /// The object says all that there is to say.
+    Do(Next),
+}
+
+/// Decides on one step; `now` is for the conditions.
+#[must_use]
+pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision {
+    let object = around.object;
+    let next = next(memory, around);
+    let status = status(memory, around, next.is_rest(), now);
+    // Going, not held by us, and saying so: nothing is left to say, whoever else holds it.
+    let phase = object.status.as_ref().and_then(|status| status.phase);
+    let left = object.is_deleting() && !object.has_finalizer() && phase == Some(Phase::Deleting);
+    let stale = object.status.as_ref() != Some(&status) && !left;
+    let asks_api = stale || next.asks_api();
+    match memory.api_due.filter(|due| *due > around.now) {
+        Some(due) if asks_api => Decision::SpareApi(due),
+        _ if stale => Decision::WriteStatus(Box::new(status)),
+        _ => Decision::Do(next),
+    }
+}

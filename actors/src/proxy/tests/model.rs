@@ -1,0 +1,413 @@
+//! The decisions against a model of the world: calls fail before or after they take effect, the
+//! operator dies at any step, users and backends do what they like. When that stops, all must be well.
+
+use super::machine::*;
+use crate::{
+    provider::contract::{Created, ErrorClass, InstanceState, Operation},
+    proxy::{
+        decide::{Decision, decide},
+        memory::{Event, Memory, Wanted},
+        next::Next,
+    },
+};
+use crds::{
+    Phase, Proxy,
+    conditions::{ConditionType, is_true},
+    names,
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use proptest::prelude::*;
+
+/// How an operation ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Done,
+    /// It fails and changes nothing.
+    Refused(ErrorClass),
+    /// It takes effect, but nobody hears of it.
+    Unheard,
+    /// It takes effect, or not, and the operator is gone.
+    Crash(bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// The operator decides, or what it has under way ends like this.
+    Step(End),
+    /// Time passes.
+    Wait(u64),
+    /// The backend gets on with what it was told.
+    Backend,
+    /// The instance is gone without a word.
+    Vanish,
+    /// The instance stops.
+    Stop,
+    /// The user changes the spec, or takes the change back.
+    Edit(u16),
+    /// The user changes the Secret.
+    Secret(u8),
+    /// Another config of the provider, or none.
+    Config(Option<u64>),
+    /// Somebody else writes to the object.
+    Touch,
+    Delete,
+}
+
+#[derive(Clone, Debug)]
+struct Vm {
+    built: String,
+    state: InstanceState,
+    goes: bool,
+}
+
+/// What is under way: decided on this object.
+struct Operation_ {
+    decision: Decision,
+    on: Proxy,
+    secret: u8,
+}
+
+struct World {
+    /// The operator, with its copy of the object, its clock and its memory.
+    m: Machine,
+    /// What the API server has; none once it is released.
+    object: Option<Proxy>,
+    secret: u8,
+    vm: Option<Vm>,
+    under_way: Option<Operation_>,
+    writes: usize,
+    gets: usize,
+}
+
+fn hash(object: &Proxy, secret: u8) -> String {
+    format!("{}-{secret}", object.spec.port)
+}
+
+impl World {
+    fn new() -> Self {
+        let m = managed();
+        Self {
+            object: Some(m.object.clone()),
+            m,
+            secret: 0,
+            vm: None,
+            under_way: None,
+            writes: 0,
+            gets: 0,
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Step(end) => self.step(end),
+            Act::Wait(seconds) => self.m.pass(SECOND * u32::try_from(seconds).unwrap()),
+            Act::Backend => self.backend(),
+            Act::Vanish => self.vm = None,
+            Act::Stop => {
+                if let Some(vm) = &mut self.vm {
+                    vm.state = InstanceState::Stopped;
+                }
+            }
+            Act::Edit(port) => self.change(|object| {
+                object.spec.port = port;
+                *object.metadata.generation.get_or_insert_default() += 1;
+            }),
+            Act::Secret(version) => {
+                self.secret = version;
+                self.m.hear(Event::SecretChanged);
+            }
+            Act::Config(config) => self.m.config = config,
+            Act::Touch => self.change(|_| {}),
+            Act::Delete => self.change(|object| {
+                let now = Time(Timestamp::UNIX_EPOCH);
+                object.metadata.deletion_timestamp.get_or_insert(now);
+            }),
+        }
+    }
+
+    /// A write on the API server; what nobody holds any more is gone.
+    fn change(&mut self, change: impl FnOnce(&mut Proxy)) {
+        let Some(object) = &mut self.object else {
+            return;
+        };
+        change(object);
+        let version: u64 = object
+            .metadata
+            .resource_version
+            .as_ref()
+            .unwrap()
+            .parse()
+            .unwrap();
+        object.metadata.resource_version = Some((version + 1).to_string());
+        if object.is_deleting() && !object.has_finalizer() {
+            self.object = None;
+        }
+    }
+
+    fn backend(&mut self) {
+        match &mut self.vm {
+            Some(vm) if vm.goes => self.vm = None,
+            Some(vm) if vm.state == InstanceState::Provisioning => {
+                vm.state = InstanceState::Running
+            }
+            _ => {}
+        }
+    }
+
+    /// The operator hears of the object, decides and begins; or what it began ends.
+    fn step(&mut self, end: End) {
+        if let Some(operation) = self.under_way.take() {
+            self.ends(&operation, end);
+            return;
+        }
+        let Some(object) = self.object.clone() else {
+            return;
+        };
+        self.m.object = object;
+        self.m.hear(Event::Woken);
+        let decision = decide(&self.m.memory, &self.m.around(), Timestamp::UNIX_EPOCH);
+        if let Decision::Do(Next::Resolve) = decision {
+            self.m.memory.wanted = Wanted::Asked;
+        }
+        let rests = match &decision {
+            Decision::Do(next) => next.is_rest(),
+            Decision::SpareApi(_) => true,
+            Decision::WriteStatus(_) => false,
+        };
+        if rests {
+            if let End::Crash(_) = end {
+                self.crash();
+            }
+            return;
+        }
+        self.under_way = Some(Operation_ {
+            decision,
+            on: self.m.object.clone(),
+            secret: self.secret,
+        });
+    }
+
+    fn crash(&mut self) {
+        if let Some(object) = &self.object {
+            self.m.memory = Memory::of(object);
+        }
+    }
+
+    fn ends(&mut self, operation: &Operation_, end: End) {
+        let takes_effect = matches!(end, End::Done | End::Unheard | End::Crash(true));
+        let result = takes_effect.then(|| self.takes_effect(operation));
+        if let Some(object) = &self.object {
+            self.m.object = object.clone();
+        }
+        let event = match (end, result) {
+            (End::Done, Some(event)) => event,
+            (End::Refused(class), _) => failure(&operation.decision, class),
+            (End::Crash(_), _) => return self.crash(),
+            _ => failure(&operation.decision, ErrorClass::Transient),
+        };
+        self.m.hear(event);
+    }
+
+    fn takes_effect(&mut self, operation: &Operation_) -> Event {
+        let next = match &operation.decision {
+            Decision::WriteStatus(status) => {
+                self.writes += 1;
+                let status = status.clone();
+                // Server-side apply without a version: it overwrites.
+                self.change(|object| object.status = Some(*status));
+                return Event::ApiAnswered;
+            }
+            Decision::Do(next) => next,
+            Decision::SpareApi(_) => unreachable!("is no operation"),
+        };
+        let version = |object: &Proxy| object.metadata.resource_version.clone();
+        let current = self
+            .object
+            .as_ref()
+            .is_some_and(|o| version(o) == version(&operation.on));
+        match next {
+            Next::AddFinalizer | Next::ReleaseFinalizer | Next::WriteHash(_) if !current => {
+                Event::ApiFailed
+            }
+            Next::AddFinalizer => {
+                self.writes += 1;
+                assert!(!operation.on.is_deleting());
+                self.change(|o| o.metadata.finalizers = Some(vec![names::FINALIZER.into()]));
+                Event::ApiAnswered
+            }
+            Next::ReleaseFinalizer => {
+                let recorded = operation
+                    .on
+                    .status
+                    .as_ref()
+                    .and_then(|s| s.provider_id.as_ref());
+                // What a cut-off create left is for the collection of orphans.
+                assert!(self.vm.is_none() || recorded.is_none(), "leaks");
+                self.change(|o| o.metadata.finalizers = None);
+                Event::ApiAnswered
+            }
+            Next::WriteHash(hash) => {
+                self.writes += 1;
+                self.change(|o| {
+                    let all = o.metadata.annotations.get_or_insert_default();
+                    all.insert(names::SPEC_HASH.into(), hash.to_string());
+                });
+                Event::ApiAnswered
+            }
+            // It may have read the Secret at any time while it was under way.
+            Next::Resolve => Event::Resolved(Ok(hash(&operation.on, operation.secret).into())),
+            Next::Create(wanted) => {
+                if hash(&operation.on, self.secret) != **wanted {
+                    return Event::Outdated;
+                }
+                let held = self.object.as_ref().is_some_and(Proxy::has_finalizer);
+                assert!(held, "created for an object that nobody holds");
+                self.vm.get_or_insert(Vm {
+                    built: wanted.to_string(),
+                    state: InstanceState::Provisioning,
+                    goes: false,
+                });
+                Event::Created(Ok(Created {
+                    id: "x".into(),
+                    notes: vec![],
+                }))
+            }
+            Next::Get(_) => {
+                self.gets += 1;
+                match &self.vm {
+                    None => not_found(),
+                    Some(vm) => got(
+                        vm.state,
+                        (vm.state == InstanceState::Running).then_some("10.0.0.1"),
+                    ),
+                }
+            }
+            Next::Delete(_) => {
+                if let Some(vm) = &mut self.vm {
+                    vm.goes = true;
+                }
+                Event::Deleted(Ok(()))
+            }
+            Next::Abandon(_) | Next::Sleep(_) | Next::Rest => unreachable!("{next:?}"),
+        }
+    }
+
+    /// Goes on without faults until there is nothing to do but to look from time to time.
+    fn settles(&mut self) {
+        for _ in 0..200 {
+            self.act(Act::Step(End::Done));
+            if self.object.is_none() {
+                return;
+            }
+            if self.under_way.is_none() {
+                self.backend();
+                if let Next::Sleep(until) = self.m.run_nothing() {
+                    self.m.now = self.m.now.max(until);
+                }
+            }
+        }
+    }
+}
+
+impl Machine {
+    /// What would be done next, without doing it; rests while the API server is spared.
+    fn run_nothing(&self) -> Next {
+        match decide(&self.memory, &self.around(), Timestamp::UNIX_EPOCH) {
+            Decision::SpareApi(until) => Next::Sleep(until),
+            Decision::Do(next) => next,
+            Decision::WriteStatus(_) => Next::Rest,
+        }
+    }
+}
+
+fn failure(decision: &Decision, class: ErrorClass) -> Event {
+    match decision {
+        Decision::Do(Next::Create(_)) => fails(Operation::Create, class),
+        Decision::Do(Next::Get(_)) if class == ErrorClass::NotFound => {
+            fails(Operation::Get, ErrorClass::Transient)
+        }
+        Decision::Do(Next::Get(_)) => fails(Operation::Get, class),
+        Decision::Do(Next::Delete(_)) if class == ErrorClass::NotFound => {
+            fails(Operation::Delete, ErrorClass::Transient)
+        }
+        Decision::Do(Next::Delete(_)) => fails(Operation::Delete, class),
+        _ => Event::ApiFailed,
+    }
+}
+
+fn any_end() -> impl Strategy<Value = End> {
+    use ErrorClass::*;
+    prop_oneof![
+        12 => Just(End::Done),
+        2 => prop::sample::select(vec![NotFound, QuotaExceeded, Transient, Permanent, AdoptionConflict])
+            .prop_map(End::Refused),
+        2 => Just(End::Unheard),
+        2 => any::<bool>().prop_map(End::Crash),
+    ]
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        40 => any_end().prop_map(Act::Step),
+        6 => prop::sample::select(vec![1, 10, 150, 400]).prop_map(Act::Wait),
+        6 => Just(Act::Backend),
+        1 => Just(Act::Vanish),
+        1 => Just(Act::Stop),
+        2 => (1..4u16).prop_map(Act::Edit),
+        1 => (0..3u8).prop_map(Act::Secret),
+        1 => prop::option::of(1..3u64).prop_map(Act::Config),
+        1 => Just(Act::Touch),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happened_all_is_well_once_it_stops(
+        acts in prop::collection::vec(any_act(), 0..120),
+        deleted in any::<bool>(),
+        late in prop::collection::vec(any_act(), 0..20),
+    ) {
+        let mut world = World::new();
+        for act in acts {
+            world.act(act);
+        }
+        if deleted {
+            world.act(Act::Delete);
+        }
+        for act in late {
+            world.act(act);
+        }
+        // What a person would do about a latch or a missing provider.
+        world.act(Act::Config(Some(99)));
+        world.settles();
+
+        if deleted {
+            prop_assert!(world.object.is_none(), "still held: {:?}", world.m.memory);
+            return Ok(());
+        }
+        let object = world.object.clone().expect("lives");
+        let vm = world.vm.clone().expect("has an instance");
+        prop_assert_eq!(vm.built, hash(&object, world.secret));
+        prop_assert_eq!(vm.state, InstanceState::Running);
+        prop_assert!(!vm.goes, "it is on its way out");
+        let status = object.status.clone().expect("has a status");
+        prop_assert_eq!(status.provider_id.as_deref(), Some("x"));
+        prop_assert_eq!(status.ip.as_deref(), Some("10.0.0.1"));
+        prop_assert_eq!(status.phase, Some(Phase::Provisioning));
+        prop_assert_eq!(status.observed_generation, object.metadata.generation);
+        prop_assert!(is_true(&status.conditions, ConditionType::Synced));
+
+        world.m.hear(Event::Judged(healthy(7)));
+        world.settles();
+        let ready = world.object.clone().and_then(|o| o.status).expect("has a status");
+        prop_assert_eq!(ready.phase, Some(Phase::Ready));
+
+        // From here on nothing is written, also not by a successor, and the backend is looked at.
+        let (writes, gets) = (world.writes, world.gets);
+        world.settles();
+        world.crash();
+        world.settles();
+        prop_assert_eq!(world.writes, writes);
+        prop_assert!(world.gets > gets);
+    }
+}

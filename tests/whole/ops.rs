@@ -1,0 +1,228 @@
+//! Running it: metrics, health, logs, and how it ends.
+
+use crate::lab::{
+    Scene, eventually,
+    proxy::{PATIENCE, proxy},
+    squid::{self, Squid},
+};
+use anyhow::{Context as _, ensure};
+use crds::Phase;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+/// Name, without the prefix, and type of every metric that there has to be.
+const METRICS: &[(&str, &str)] = &[
+    ("actor_mailbox_depth", "gauge"),
+    ("actor_mailbox_depth_max", "gauge"),
+    ("actor_mailbox_wait_seconds", "histogram"),
+    ("actor_message_duration_seconds", "histogram"),
+    ("actor_messages_total", "counter"),
+    ("actor_restarts_total", "counter"),
+    ("actors", "gauge"),
+    ("build_info", "gauge"),
+    ("cooldowns_active", "gauge"),
+    ("healthcheck_duration_seconds", "histogram"),
+    ("healthcheck_failures_total", "counter"),
+    ("http_request_duration_seconds", "histogram"),
+    ("http_requests_total", "counter"),
+    ("lease_denials_total", "counter"),
+    ("lease_reports_total", "counter"),
+    ("leases_active", "gauge"),
+    ("leases_granted_total", "counter"),
+    ("provider_request_duration_seconds", "histogram"),
+    ("provider_requests_total", "counter"),
+    ("proxies", "gauge"),
+    ("reconcile_duration_seconds", "histogram"),
+];
+
+/// Every metric is there, in good form, and tells what happened; what is gone is in none.
+pub async fn metrics_tell_what_happened(scene: Scene) -> anyhow::Result<()> {
+    let squid = Squid::start(squid::Options::default()).await?;
+    let operator = scene.operator().start().await?;
+    let managed = scene
+        .apply(proxy("managed").managed_by("kubernetes"))
+        .await?;
+    let external = scene.apply(proxy("external").through(&squid)).await?;
+    let down = scene.apply(proxy("down").at("127.0.0.1", 1)).await?;
+    managed.becomes(Phase::Ready).await?;
+    external.becomes(Phase::Ready).await?;
+    down.becomes(Phase::Unhealthy).await?;
+    let lease = operator.lease(json!({})).await?;
+    operator.report(&lease, "banned").await?;
+    operator
+        .acquire(json!({"selector": {"geo": "nowhere"}}))
+        .await?;
+
+    let text = operator.scrape().await?;
+    well_formed(&text).await?;
+    let types: BTreeMap<_, _> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE proxy_operator_")?.split_once(' '))
+        .collect();
+    for (name, kind) in METRICS {
+        // Nothing restarted, so that there need be no such series.
+        let may_be_absent = *name == "actor_restarts_total";
+        let found = types.get(name);
+        ensure!(
+            found == Some(kind) || (found.is_none() && may_be_absent),
+            "{name} is {found:?} in\n{text}"
+        );
+    }
+    for (series, value) in [
+        ("proxies{phase=\"Ready\"}", 2),
+        ("proxies{phase=\"Unhealthy\"}", 1),
+        ("proxies{phase=\"Failed\"}", 0),
+        ("leases_active", 1),
+        ("leases_granted_total", 1),
+        ("cooldowns_active", 1),
+        ("lease_reports_total{result=\"banned\"}", 1),
+        (
+            "provider_requests_total{op=\"create\",provider=\"kubernetes\",result=\"ok\"}",
+            1,
+        ),
+        ("actors{kind=\"proxy\"}", 3),
+        ("actors{kind=\"prober\"}", 3),
+    ] {
+        let found = operator
+            .metric(&format!("proxy_operator_{series} "))
+            .await?;
+        ensure!(found == value, "{series} is {found}, not {value}");
+    }
+
+    for proxy in [managed, external, down] {
+        proxy.delete().await?;
+        proxy.is_gone().await?;
+    }
+    eventually("gone proxies are in no series", PATIENCE, || async {
+        let text = operator.scrape().await?;
+        Ok((!text.contains(scene.namespace())).then_some(()))
+    })
+    .await?;
+    let left = operator
+        .metric("proxy_operator_actors{kind=\"proxy\"} ")
+        .await?;
+    ensure!(left == 0, "{left} proxy actors are left");
+    Ok(())
+}
+
+/// `promtool` has no complaint.
+async fn well_formed(metrics: &str) -> anyhow::Result<()> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/promtool.sh");
+    let found = Command::new(script).output().await?;
+    let said = String::from_utf8_lossy(&found.stderr);
+    ensure!(found.status.success(), "promtool.sh: {said}");
+    let mut promtool = Command::new(String::from_utf8(found.stdout)?.trim())
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut stdin = promtool.stdin.take().context("a pipe")?;
+    stdin.write_all(metrics.as_bytes()).await?;
+    drop(stdin);
+    let checked = promtool.wait_with_output().await?;
+    let said = [checked.stdout, checked.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    ensure!(checked.status.success() && said.is_empty(), "{said}");
+    Ok(())
+}
+
+/// Healthy from the start, ready when the Proxies are listed, whatever backends do; a word on both.
+pub async fn it_says_how_it_is(scene: Scene) -> anyhow::Result<()> {
+    let operator = scene.operator().start().await?;
+    for path in ["/healthz", "/readyz"] {
+        let (status, text) = operator.checkup(path).await?;
+        ensure!(status == 200, "{path}: {status} {text}");
+    }
+    let (status, _) = operator.checkup("/nothing").await?;
+    ensure!(status == 404, "{status}");
+
+    // A backend that refuses everything makes nobody unready.
+    let a = scene.apply(proxy("a").managed_by("elsewhere")).await?;
+    a.becomes(Phase::Failed).await?;
+    let (status, text) = operator.checkup("/readyz").await?;
+    ensure!(status == 200, "{status} {text}");
+    Ok(())
+}
+
+/// Each line of the log is an object with the documented keys, each once.
+pub async fn logs_are_json_lines(scene: Scene) -> anyhow::Result<()> {
+    let mut operator = scene.operator().logging("debug").start().await?;
+    let a = scene.apply(proxy("a").managed_by("kubernetes")).await?;
+    a.becomes(Phase::Ready).await?;
+    let begun = Instant::now();
+    let status = operator.stop().await?;
+    let took = begun.elapsed();
+    ensure!(status.code() == Some(0), "{status}");
+    ensure!(took < Duration::from_secs(10), "stopped after {took:?}");
+
+    let log = operator.log()?;
+    let mut fields = BTreeSet::new();
+    for line in log.lines() {
+        let object: BTreeMap<String, Value> =
+            serde_json::from_str(line).with_context(|| line.to_owned())?;
+        for key in ["ts", "level", "target", "msg"] {
+            let value = object.get(key).and_then(Value::as_str);
+            ensure!(value.is_some_and(|text| !text.is_empty()), "{key}: {line}");
+            ensure!(
+                line.matches(&format!("\"{key}\":")).count() == 1,
+                "{key}: {line}"
+            );
+        }
+        let time = object["ts"].as_str().unwrap_or_default();
+        ensure!(time.len() == 27 && time.ends_with('Z'), "{line}");
+        let level = object["level"].as_str().unwrap_or_default();
+        ensure!(
+            ["ERROR", "WARN", "INFO", "DEBUG"].contains(&level),
+            "{line}"
+        );
+        fields.extend(object.into_keys());
+    }
+    for field in ["proxy", "providerID", "server", "installation"] {
+        ensure!(fields.contains(field), "no {field} in {fields:?}");
+    }
+    let ours = |line: &&str| {
+        line.contains("\"target\":\"actors::") || line.contains("\"target\":\"proxy_operator")
+    };
+    let complaints: Vec<_> = log
+        .lines()
+        .filter(ours)
+        .filter(|line| line.contains("\"level\":\"ERROR\"") || line.contains("\"level\":\"WARN\""))
+        .filter(|line| !line.contains("DISCOVERY_TOKEN"))
+        .collect();
+    ensure!(
+        complaints.is_empty(),
+        "a quiet life is no reason to complain: {complaints:#?}"
+    );
+    Ok(())
+}
+
+/// Told to stop in the middle of its work it ends in time and leaves everything as it is.
+pub async fn sigterm_ends_it_in_the_middle_of_work(scene: Scene) -> anyhow::Result<()> {
+    let mut operator = scene.operator().start().await?;
+    let a = scene.apply(proxy("a").managed_by("kubernetes")).await?;
+    a.until("there is an instance", |proxy| {
+        proxy
+            .status
+            .as_ref()
+            .is_some_and(|status| status.provider_id.is_some())
+    })
+    .await?;
+    let begun = Instant::now();
+    let status = operator.stop().await?;
+    let took = begun.elapsed();
+    ensure!(status.code() == Some(0), "{status}");
+    ensure!(took < Duration::from_secs(10), "stopped after {took:?}");
+    let pod = a.pod().await?;
+
+    let operator = operator.again().await?;
+    a.becomes(Phase::Ready).await?;
+    ensure!(a.pod().await?.metadata.uid == pod.metadata.uid);
+    operator.shows(&[&a]).await
+}
