@@ -5,7 +5,7 @@ use super::{
     next::{Next, next},
     status::status,
 };
-use crds::{Phase, ProxyStatus};
+use crds::{Mode, Phase, ProxyStatus};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -27,9 +27,11 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let object = around.object;
     let next = next(memory, around);
     let status = status(memory, around, next.is_rest(), now);
-    // Going, not held by us, and saying so: nothing is left to say, whoever else holds it.
+    // What is not ours to hold is left alone, except that an External proxy, which never is, says that
+    // it goes as long as somebody else holds it.
     let phase = object.status.as_ref().and_then(|status| status.phase);
-    let left = object.is_deleting() && !object.has_finalizer() && phase == Some(Phase::Deleting);
+    let says_all = object.spec.mode == Mode::Managed || phase == Some(Phase::Deleting);
+    let left = object.is_deleting() && !object.has_finalizer() && says_all;
     let stale = object.status.as_ref() != Some(&status) && !left;
     let asks_api = stale || next.asks_api();
     match memory.api_due.filter(|due| *due > around.now) {
