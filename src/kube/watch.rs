@@ -93,7 +93,7 @@ impl Seen {
             match event {
                 Event::Init => listed.clear(),
                 Event::InitApply(object) => {
-                    listed.extend(self.decoded(object).map(|object| self.put(object, fleet)))
+                    listed.extend(self.decoded(object).map(|object| self.put(object, fleet)));
                 }
                 Event::InitDone => {
                     let gone = self.objects.iter().map(|object| object.key().clone());
@@ -127,7 +127,7 @@ impl Seen {
             Err(invalid) => {
                 self.undecodable.inc();
                 let proxy = key_of(&invalid.metadata);
-                let error = without_values(&invalid.error.to_string());
+                let error = without_values(&invalid.error.clone());
                 tracing::warn!(%proxy, error, "the object does not decode and is left alone");
                 None
             }
@@ -195,7 +195,7 @@ fn watch<K>(
         .filter_map(move |event| async move {
             event
                 .inspect_err(|error| {
-                    tracing::warn!(error = with_causes(error), "cannot watch {what}")
+                    tracing::warn!(error = with_causes(error), "cannot watch {what}");
                 })
                 .ok()
         })
