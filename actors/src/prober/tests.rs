@@ -120,7 +120,7 @@ async fn the_first_probe_is_at_once_and_the_others_follow_with_jitter() {
         // A probe takes 10 ms.
         assert!((9000..=11_020).contains(&pause.as_millis()), "{pause:?}");
     }
-    assert_ne!(pauses[0], pauses[1], "no jitter");
+    assert!(pauses.iter().any(|p| *p != pauses[0]), "no jitter");
     assert!(b.proxy.is_empty(), "steady probes are no news");
 }
 

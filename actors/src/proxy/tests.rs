@@ -1,6 +1,7 @@
 //! The state machine as tables, then against a model of the world, then as an actor.
 
 mod actor;
+mod cloud_init;
 mod errors;
 mod leave;
 mod live;

@@ -1,6 +1,8 @@
 //! The decisions against a model of the world: calls fail before or after they take effect, the
 //! operator dies at any step, users and backends do what they like. When that stops, all must be well.
 
+mod acts;
+
 use super::machine::*;
 use crate::{
     provider::contract::{Created, ErrorClass, InstanceState, Operation},
@@ -10,6 +12,7 @@ use crate::{
         next::Next,
     },
 };
+use acts::{Act, End, any_act};
 use crds::{
     Phase, Proxy,
     conditions::{ConditionType, is_true},
@@ -17,41 +20,6 @@ use crds::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use proptest::prelude::*;
-
-/// How an operation ends.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Done,
-    /// It fails and changes nothing.
-    Refused(ErrorClass),
-    /// It takes effect, but nobody hears of it.
-    Unheard,
-    /// It takes effect, or not, and the operator is gone.
-    Crash(bool),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Act {
-    /// The operator decides, or what it has under way ends like this.
-    Step(End),
-    /// Time passes.
-    Wait(u64),
-    /// The backend gets on with what it was told.
-    Backend,
-    /// The instance is gone without a word.
-    Vanish,
-    /// The instance stops.
-    Stop,
-    /// The user changes the spec, or takes the change back.
-    Edit(u16),
-    /// The user changes the Secret.
-    Secret(u8),
-    /// Another config of the provider, or none.
-    Config(Option<u64>),
-    /// Somebody else writes to the object.
-    Touch,
-    Delete,
-}
 
 #[derive(Clone, Debug)]
 struct Vm {
@@ -333,31 +301,6 @@ fn failure(decision: &Decision, class: ErrorClass) -> Event {
         Decision::Do(Next::Delete(_)) => fails(Operation::Delete, class),
         _ => Event::ApiFailed,
     }
-}
-
-fn any_end() -> impl Strategy<Value = End> {
-    use ErrorClass::*;
-    prop_oneof![
-        12 => Just(End::Done),
-        2 => prop::sample::select(vec![NotFound, QuotaExceeded, Transient, Permanent, AdoptionConflict])
-            .prop_map(End::Refused),
-        2 => Just(End::Unheard),
-        2 => any::<bool>().prop_map(End::Crash),
-    ]
-}
-
-fn any_act() -> impl Strategy<Value = Act> {
-    prop_oneof![
-        40 => any_end().prop_map(Act::Step),
-        6 => prop::sample::select(vec![1, 10, 150, 400]).prop_map(Act::Wait),
-        6 => Just(Act::Backend),
-        1 => Just(Act::Vanish),
-        1 => Just(Act::Stop),
-        2 => (1..4u16).prop_map(Act::Edit),
-        1 => (0..3u8).prop_map(Act::Secret),
-        1 => prop::option::of(1..3u64).prop_map(Act::Config),
-        1 => Just(Act::Touch),
-    ]
 }
 
 proptest! {
