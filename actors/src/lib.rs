@@ -31,8 +31,6 @@ pub mod providers;
 pub mod proxy;
 pub mod root;
 pub mod server;
-#[cfg(test)]
-mod services_test;
 pub mod status;
 pub mod store;
 pub mod system;

@@ -6,6 +6,9 @@
 //! Guarantees: the roster names exactly the providers of the newest set; a provider whose entry did
 //! not change keeps its actor and what it has under way.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     fleet::FleetMsg,
     metrics::Metrics,

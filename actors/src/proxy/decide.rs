@@ -27,10 +27,16 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let object = around.object;
     let next = next(memory, around);
     let status = status(memory, around, next.is_rest(), now);
+    let before = object.status.as_ref();
     // Going, not held by us, and saying so: nothing is left to say, whoever else holds it.
-    let phase = object.status.as_ref().and_then(|status| status.phase);
+    let phase = before.and_then(|before| before.phase);
     let left = object.is_deleting() && !object.has_finalizer() && phase == Some(Phase::Deleting);
-    let stale = object.status.as_ref() != Some(&status) && !left;
+    // Until it is known what is wanted, nothing is said about a new generation but the key of an
+    // instance: that what runs is Ready would be true of the old one only, and `kubectl wait` would
+    // believe it.
+    let recorded = before.is_some_and(|before| before.provider_id == status.provider_id);
+    let waits = next == Next::Resolve && recorded;
+    let stale = before != Some(&status) && !left && !waits;
     let asks_api = stale || next.asks_api();
     // A replacement's hash comes before the old key is cleared. Cut off in between, the next one looks
     // for that key and finds nothing; an old hash without a key would leave in doubt whether there is

@@ -40,6 +40,13 @@ struct Bench {
     _roster: watch::Sender<BTreeMap<String, Listed>>,
 }
 
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    Nothing,
+    Offers(bool),
+    Withdraws,
+}
+
 async fn bench(object: &Proxy) -> Bench {
     let store = Store::default();
     store.0.apply(object.clone());
@@ -177,13 +184,13 @@ impl Bench {
             .expect("is up");
     }
 
-    /// What the ledger was told last; nothing while it was told nothing.
-    fn offer(&mut self) -> Option<Option<bool>> {
-        let mut last = None;
+    /// What the ledger was told last.
+    fn offer(&mut self) -> Word {
+        let mut last = Word::Nothing;
         while let Ok(message) = self.leases.try_recv() {
             match message {
-                LeasesMsg::Offer(candidate) => last = Some(Some(candidate.healthy)),
-                LeasesMsg::Withdraw(_) => last = Some(None),
+                LeasesMsg::Offer(candidate) => last = Word::Offers(candidate.healthy),
+                LeasesMsg::Withdraw(_) => last = Word::Withdraws,
                 _ => {}
             }
         }
@@ -195,11 +202,11 @@ impl Bench {
 async fn a_life_from_apply_to_release() {
     let mut b = bench(&machine::managed().object).await;
     b.ready().await;
-    assert_eq!(b.offer(), Some(Some(true)));
+    assert_eq!(b.offer(), Word::Offers(true));
     b.store.0.delete(&key());
     b.changed();
     b.gets(Ok(instance())).await;
-    assert_eq!(b.offer(), Some(None), "the ledger hears of it first");
+    assert_eq!(b.offer(), Word::Withdraws, "the ledger hears of it first");
     b.deletes().await;
     b.gets(Err(error(ErrorClass::NotFound, Operation::Get)))
         .await;
@@ -226,7 +233,7 @@ async fn one_operation_at_a_time_and_it_holds_nothing_up() {
     b.judge(epoch, true);
     b.addr.hint(ProxyMsg::Announce);
     until("answers the ledger", || !b.leases.is_empty()).await;
-    assert_eq!(b.offer(), Some(None), "it is being replaced");
+    assert_eq!(b.offer(), Word::Withdraws, "it is being replaced");
     assert!(silent(&mut b.provider).await, "a second operation");
     hanging.send(Ok(instance())).ok();
     b.deletes().await;
@@ -308,7 +315,7 @@ async fn an_api_server_that_fails_is_asked_rarely_and_the_ledger_hears_of_verdic
     b.store.0.down.store(true, SeqCst);
     b.judge(epoch, false);
     tokio::time::sleep(SECOND).await;
-    assert_eq!(b.offer(), Some(Some(false)));
+    assert_eq!(b.offer(), Word::Offers(false));
     tokio::time::sleep(300 * SECOND).await;
     b.store.0.down.store(false, SeqCst);
     let back = Instant::now();
@@ -362,7 +369,7 @@ async fn a_killed_proxy_goes_on_with_the_verdict_in_its_status() {
     b.stage.kill("proxy");
     let watch = b.watched().await;
     assert_eq!(watch.verdict, Some(machine::healthy(7)));
-    assert_eq!(b.offer(), Some(Some(true)));
+    assert_eq!(b.offer(), Word::Offers(true));
     b.gets(Ok(instance())).await;
     assert!(silent(&mut b.provider).await, "asked more than once");
     assert_eq!(b.store.0.writes(), writes);
