@@ -41,8 +41,8 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     // A replacement's hash comes before the old key is cleared. Cut off in between, the next one looks
     // for that key and finds nothing; an old hash without a key would leave in doubt whether there is
     // an instance, and cost one more that nobody wants.
-    let recorded = object.status.as_ref().and_then(|s| s.provider_id.as_ref());
-    let hash_first = matches!(next, Next::WriteHash(_)) && recorded.is_some();
+    let has_key = before.is_some_and(|before| before.provider_id.is_some());
+    let hash_first = matches!(next, Next::WriteHash(_)) && has_key;
     match memory.api_due.filter(|due| *due > around.now) {
         Some(due) if asks_api => Decision::SpareApi(due),
         _ if stale && !hash_first => Decision::WriteStatus(Box::new(status)),
