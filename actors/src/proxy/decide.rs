@@ -38,9 +38,14 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let waits = next == Next::Resolve && recorded;
     let stale = before != Some(&status) && !left && !waits;
     let asks_api = stale || next.asks_api();
+    // A replacement's hash comes before the old key is cleared. Cut off in between, the next one looks
+    // for that key and finds nothing; an old hash without a key would leave in doubt whether there is
+    // an instance, and cost one more that nobody wants.
+    let has_key = before.is_some_and(|before| before.provider_id.is_some());
+    let hash_first = matches!(next, Next::WriteHash(_)) && has_key;
     match memory.api_due.filter(|due| *due > around.now) {
         Some(due) if asks_api => Decision::SpareApi(due),
-        _ if stale => Decision::WriteStatus(Box::new(status)),
+        _ if stale && !hash_first => Decision::WriteStatus(Box::new(status)),
         _ => Decision::Do(next),
     }
 }
