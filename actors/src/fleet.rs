@@ -12,7 +12,8 @@ use crate::{
     proxy::{Deps, ProxyActor, ProxyMsg},
     system::{Actor, Addr, Broken, ChildSpec, Context, Epoch, Reply, Work},
 };
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use futures::FutureExt;
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 /// After this long, no proxy that was stopped speaks any more.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -121,7 +122,9 @@ impl Actor for FleetActor {
     fn started(&mut self, cx: &mut Context<FleetMsg>) -> Result<(), Broken> {
         let (store, me) = (Arc::clone(&self.deps.store), cx.me().clone());
         self.watch.start(|_| async move {
-            store.watch(me.clone()).await;
+            // A panic is an end like any other: deaf, the fleet would look alive for ever.
+            let watch = AssertUnwindSafe(store.watch(me.clone())).catch_unwind();
+            watch.await.ok();
             me.hint(FleetMsg::WatchEnded);
         });
         Ok(())

@@ -121,6 +121,10 @@ pub struct Around<'a> {
 
 /// What a proxy actor knows beyond its object.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are true or not, each without regard to the others"
+)]
 pub struct Memory {
     /// The object's UID: another one is another proxy.
     pub uid: Box<str>,

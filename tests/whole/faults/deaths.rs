@@ -122,7 +122,7 @@ pub async fn killed_after_every_write(scene: Scene) -> anyhow::Result<()> {
     let census = Census::begin(&scene);
     let mut operator = killer.operator(&scene).start().await?;
     let mut deaths = 0;
-    for phase in 0..PHASES.len() {
+    for (phase, called) in PHASES.iter().enumerate() {
         killer.aim(&operator, Some(Point::After(1)))?;
         begin(&scene, phase).await?;
         loop {
@@ -134,7 +134,7 @@ pub async fn killed_after_every_write(scene: Scene) -> anyhow::Result<()> {
                     killer.aim(&operator, Some(Point::After(1)))?;
                 }
                 settled = settles(&scene, phase) => {
-                    settled.with_context(|| format!("{}, {deaths} deaths", PHASES[phase]))?;
+                    settled.with_context(|| format!("{called}, {deaths} deaths"))?;
                     break;
                 }
             }
@@ -220,7 +220,7 @@ async fn toggle(scene: &Scene, squid: &Squid, slot: usize) -> anyhow::Result<()>
         Some(there) => {
             Applied::new(scene.clone(), there.name_any())
                 .delete()
-                .await?
+                .await?;
         }
     }
     Ok(())

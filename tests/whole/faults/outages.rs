@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 /// How long it may take, once all is mended, until all is well: the longest pauses of the operator
 /// and of TCP, which was cut for a minute, and then a proxy's life.
-const CONVERGES: Duration = Duration::from_secs(180);
+const CONVERGES: Duration = Duration::from_mins(2);
 /// Before the outage there is no reason to wait that long.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -76,7 +76,6 @@ enum Loud {
 }
 
 async fn fault(scene: &Scene, words: &[&str]) -> anyhow::Result<()> {
-    // DIR and INDEX come between the verb and the rest, which the cluster knows.
     scene.lab().cluster.fault(words).await
 }
 
@@ -226,7 +225,7 @@ async fn outlives(
 
 /// A line a proxy and try, and there are pauses between tries: far from one a second.
 fn speaks_up_but_does_not_shout(complaints: &Complaints, loud: &Loud) -> anyhow::Result<()> {
-    const MOST: usize = 120;
+    const MOST: usize = 80;
     let lines = complaints.lines()?;
     let told = lines.join("\n");
     ensure!(lines.len() <= MOST, "{} lines:\n{told}", lines.len());

@@ -113,7 +113,6 @@ impl Memory {
 
     /// Something changed that may mend what went wrong: try again now.
     fn release(&mut self, around: &Around<'_>) {
-        self.latched = false;
         self.failures = 0;
         self.lost = 0;
         if !matches!(self.backend, Backend::Running(_))
@@ -121,6 +120,10 @@ impl Memory {
             || around.object.is_deleting()
         {
             self.due = None;
+        }
+        if std::mem::take(&mut self.latched) {
+            // It was about what has changed now.
+            self.problem = None;
         }
     }
 
@@ -283,8 +286,11 @@ impl Memory {
         };
         self.due = Some(around.now + pause);
         match error.operation {
-            // Refused before the backend was touched, or cut off who knows where.
-            Operation::Create => self.in_doubt |= !permanent,
+            // Refused whole, or cut off who knows where.
+            Operation::Create => {
+                self.in_doubt |=
+                    matches!(error.class, ErrorClass::Transient | ErrorClass::NotFound);
+            }
             Operation::Get if permanent && deleting => {
                 // Deletion goes on at once with `delete`, for `get` is of no help.
                 (self.blind, self.due) = (true, None);

@@ -26,20 +26,16 @@ fn releases(m: &mut Machine) {
 }
 
 #[test]
-fn an_object_that_is_not_held_by_us_is_left_alone() {
-    let mut m = managed().held_by_another().deleted();
-    assert_eq!(m.run(), Next::Rest);
-    assert_eq!(m.writes, [""; 0]);
-}
-
-#[test]
-fn an_external_proxy_that_others_hold_says_once_that_it_goes() {
-    let mut m = external().held_by_another().deleted();
-    assert_eq!(m.run(), Next::Rest);
-    assert_eq!(m.writes, ["status"]);
-    m.pass(1000 * SECOND);
-    assert_eq!(m.run(), Next::Rest);
-    assert_eq!(m.writes, ["status"]);
+fn an_object_that_is_not_held_by_us_is_left_alone_once_it_says_that_it_goes() {
+    for mut m in [managed(), external()] {
+        m = m.held_by_another().deleted();
+        assert_eq!(m.run(), Next::Rest);
+        assert_eq!(m.told().0, Phase::Deleting);
+        assert_eq!(m.writes, ["status"]);
+        m.forget();
+        assert_eq!(m.run(), Next::Rest);
+        assert_eq!(m.writes, [""; 0]);
+    }
 }
 
 #[test]
