@@ -1,7 +1,7 @@
 //! What a proxy does now. Pure: what has to be written first, then [`next`].
 
 use super::{
-    memory::{Around, Memory},
+    memory::{Around, Backend, Memory},
     next::{Next, next},
     status::status,
 };
@@ -37,10 +37,13 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let recorded = before.is_some_and(|before| before.provider_id == status.provider_id);
     let waits = next == Next::Resolve && recorded;
     let stale = before != Some(&status) && !left && !waits;
+    // What the next instance is made of is on record before the last one's key goes: whoever starts
+    // between the two looks the key up, finds nothing, and is in no doubt about what to create.
+    let hash_first = memory.backend == Backend::Gone && matches!(next, Next::WriteHash(_));
     let asks_api = stale || next.asks_api();
     match memory.api_due.filter(|due| *due > around.now) {
         Some(due) if asks_api => Decision::SpareApi(due),
-        _ if stale => Decision::WriteStatus(Box::new(status)),
+        _ if stale && !hash_first => Decision::WriteStatus(Box::new(status)),
         _ => Decision::Do(next),
     }
 }

@@ -305,7 +305,7 @@ fn a_changed_spec_replaces_the_instance() {
     m.hear(not_found());
     m.forget();
     assert_eq!(m.run(), next_create("h2"));
-    assert_eq!(m.writes, ["status", "hash"]);
+    assert_eq!(m.writes, ["hash", "status"]);
     assert_eq!(m.recorded_id(), None);
 }
 
