@@ -30,7 +30,6 @@ pub struct Launch {
     providers: String,
     namespaced: bool,
     kubeconfig: PathBuf,
-    arguments: Vec<String>,
     environment: Vec<(String, String)>,
     level: String,
     log: PathBuf,
@@ -43,7 +42,6 @@ impl Launch {
             providers: PROVIDERS.to_owned(),
             namespaced: true,
             kubeconfig: scene.lab().cluster.kubeconfig.clone(),
-            arguments: Vec::new(),
             environment: Vec::new(),
             level: "info,actors=debug,proxy_operator=debug".to_owned(),
             log: scene.path(&format!("operator-{number}.log")),
@@ -67,12 +65,6 @@ impl Launch {
     /// By way of another kubeconfig.
     pub fn through(mut self, kubeconfig: PathBuf) -> Self {
         self.kubeconfig = kubeconfig;
-        self
-    }
-
-    /// With one more argument.
-    pub fn with(mut self, argument: impl Into<String>) -> Self {
-        self.arguments.push(argument.into());
         self
     }
 
@@ -123,7 +115,6 @@ impl Launch {
             .args(["--health-probe-bind-address", "127.0.0.1:0"])
             .args(["--installation-id", self.scene.namespace()])
             .args(["--log-level", &self.level])
-            .args(&self.arguments)
             .env_clear()
             .env("KUBECONFIG", &self.kubeconfig)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
