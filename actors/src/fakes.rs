@@ -42,11 +42,7 @@ pub fn key() -> ProxyKey {
 }
 
 pub fn key_of(object: &Proxy) -> ProxyKey {
-    let meta = &object.metadata;
-    ProxyKey::new(
-        meta.namespace.as_deref().unwrap(),
-        meta.name.as_deref().unwrap(),
-    )
+    ProxyKey::of(object).expect("has a name")
 }
 
 pub fn metrics() -> Metrics {

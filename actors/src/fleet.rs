@@ -3,8 +3,8 @@
 //! Talks to: the API server through [`crate::store::ProxyStore`] (whose watch runs as its task), every proxy, and
 //! whoever was started again and has to hear of every proxy anew.
 //!
-//! Guarantees: there is exactly one proxy actor for each object that the watch knows; killed, it
-//! lists everything again. What vanished is forgotten by all, also when a proxy's last word overtook
+//! Guarantees: there is exactly one proxy actor for each object that the watch knows; killed, it goes
+//! on with what was seen and lists everything again. What vanished is forgotten by all, also when a proxy's last word overtook
 //! the news of its end.
 
 use crate::{
@@ -120,6 +120,12 @@ impl Actor for FleetActor {
     const KIND: &'static str = "fleet";
 
     fn started(&mut self, cx: &mut Context<FleetMsg>) -> Result<(), Broken> {
+        // What the fleet before has seen goes on at once, even if the API server is away.
+        for object in self.deps.store.list() {
+            if let Some(key) = ProxyKey::of(&object) {
+                self.changed(key, cx);
+            }
+        }
         let (store, me) = (Arc::clone(&self.deps.store), cx.me().clone());
         self.watch.start(|_| async move {
             // A panic is an end like any other: deaf, the fleet would look alive for ever.

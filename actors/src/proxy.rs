@@ -271,7 +271,11 @@ impl ProxyActor {
                 Event::Resolved(Ok(hash))
             }
             Err(UserDataError::Unavailable(why)) => Event::Resolved(Err(why.into())),
-            Err(UserDataError::Failed(error)) => self.api_failed(&error),
+            Err(UserDataError::Failed(error)) => {
+                self.api_failed(&error);
+                let why = format!("spec.cloudInit.secretRef: cannot be read: {error}");
+                Event::Unread(why.into())
+            }
         }
     }
 

@@ -105,6 +105,19 @@ async fn a_lease_survives_a_killed_ledger() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn verdicts_count_though_the_fleet_was_killed_while_the_api_server_is_away() {
+    let tree = Tree::ready(machine::external().object).await;
+    tree.store.0.down.store(true, SeqCst);
+    tree.stage.kill("fleet");
+    tokio::time::sleep(SECOND).await;
+    assert!(tree.lease().await.is_some());
+    tree.fails_probes();
+    tokio::time::sleep(60 * SECOND).await;
+    assert!(tree.lease().await.is_none());
+    assert_eq!(tree.phase(), Some(Phase::Ready), "who wrote that?");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_vanished_while_nobody_looked_is_forgotten() {
     let tree = Tree::ready(machine::external().object).await;
     tree.store.0.blind.store(true, SeqCst);

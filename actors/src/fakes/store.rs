@@ -25,7 +25,7 @@ use std::{
 #[derive(Default)]
 pub struct FakeStore {
     api: Mutex<Api>,
-    /// Every write fails.
+    /// Every write fails, and no watch begins.
     pub down: AtomicBool,
     /// Writes hang.
     pub hangs: AtomicBool,
@@ -178,11 +178,19 @@ impl ProxyStore for Store {
     fn watch(&self, fleet: Addr<FleetMsg>) -> BoxFuture<'static, ()> {
         let store = Arc::clone(&self.0);
         Box::pin(async move {
+            if store.down.load(SeqCst) {
+                pending::<()>().await;
+            }
             let keys: Vec<_> = {
                 let mut api = store.api();
                 api.fleet = Some(fleet.clone());
-                api.seen = api.objects.clone();
-                api.seen.keys().cloned().collect()
+                let now = api.objects.clone();
+                let before = std::mem::replace(&mut api.seen, now);
+                // What is gone is named, too.
+                before
+                    .into_keys()
+                    .chain(api.objects.keys().cloned())
+                    .collect()
             };
             for key in keys {
                 fleet.hint(FleetMsg::Changed(key));

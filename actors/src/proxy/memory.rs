@@ -28,8 +28,10 @@ pub enum Wanted {
     Asked,
     /// The hash of placement, port and user-data.
     Hash(Box<str>),
-    /// The user-data cannot be had, and why.
+    /// The user-data cannot be had until the Secret changes, and why.
     Unavailable(Box<str>),
+    /// The user-data could not be read, why, and when to try again.
+    Unread(Box<str>, Instant),
 }
 
 /// What the backend said last.

@@ -294,10 +294,7 @@ fn watch(host: &str, spec: &ProxySpec, epoch: Epoch) -> Watch {
 /// What may be leased by the word of the object alone; nothing while it is on its way out or replaced.
 #[must_use]
 pub fn candidate_of(object: &Proxy) -> Option<Candidate> {
-    let key = ProxyKey::new(
-        object.metadata.namespace.as_deref()?,
-        object.metadata.name.as_deref()?,
-    );
+    let key = ProxyKey::of(object)?;
     let replaces = conditions::get(object.conditions(), ConditionType::Provisioned)
         .is_some_and(|provisioned| provisioned.reason == Reason::Replacing.as_str());
     let stays = !object.is_deleting() && !replaces;

@@ -115,8 +115,7 @@ impl Complaints {
 
 /// Whether a line says that it is the API server that does not do its part.
 fn is_clear(line: &str) -> bool {
-    line.contains("the API server did not do what it was asked")
-        || line.contains("cannot watch Proxies")
+    line.contains("the API server") || line.contains("cannot watch Proxies")
 }
 
 /// What the operator holds of the machine.

@@ -111,6 +111,36 @@ fn what_runs_goes_on_while_its_secret_is_away() {
 }
 
 #[test]
+fn user_data_that_could_not_be_read_is_tried_again_and_the_object_says_why() {
+    let mut m = managed();
+    m.run();
+    for _ in 0..10 {
+        m.hear(Event::Unread("forbidden".into()));
+        assert!(m.sleeps() <= 15 * SECOND);
+        let reason = "!TransientError";
+        assert_eq!(told(&m), words(Phase::Pending, reason, reason));
+        assert_eq!(m.message(Synced), "forbidden");
+        m.forget();
+        assert_eq!(m.wakes(), Next::Resolve);
+        assert_eq!(m.writes, [""; 0]);
+    }
+    m.hear(Event::Resolved(Ok("h1".into())));
+    assert_eq!(m.run(), next_create("h1"));
+    // What runs is looked after all the while.
+    let mut m = ready();
+    m.hear(Event::SecretChanged);
+    m.run();
+    m.hear(Event::Unread("forbidden".into()));
+    assert_eq!(m.wakes(), Next::Resolve);
+    assert_eq!(told(&m), words(Phase::Ready, "Running", "!TransientError"));
+    m.hear(Event::Unread("forbidden".into()));
+    m.pass(2 * MINUTE);
+    assert_eq!(m.run(), Next::Resolve);
+    m.hear(Event::Unread("forbidden".into()));
+    assert_eq!(m.run(), next_get());
+}
+
+#[test]
 fn an_answer_that_the_secret_or_the_spec_overtook_is_asked_for_again() {
     for change in [
         |m: Machine| m.edited(),
