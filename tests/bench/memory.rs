@@ -55,7 +55,7 @@ pub async fn run() -> anyhow::Result<Vec<Row>> {
             break;
         }
         ensure!(
-            begun.elapsed() < Duration::from_secs(90),
+            begun.elapsed() < Duration::from_mins(3),
             "{ready} of {PROXIES} are Ready"
         );
         sleep(Duration::from_secs(1)).await;
