@@ -2,7 +2,7 @@
 //!
 //! Read strictly, because a misread file would create machines in the wrong place or forget some:
 //! whatever is not understood in full is refused in full, with the entry and the field named.
-//! Each backend reads its own block; the backends are listed in one table, [`BACKENDS`].
+//! Each backend reads its own block; the backends are listed in one table, `BACKENDS`.
 
 mod expansion;
 pub mod names;

@@ -16,6 +16,7 @@ pub mod judge;
 pub mod operator;
 pub mod proxy;
 pub mod scene;
+#[expect(dead_code, reason = "the rest is for the tests of the lab itself")]
 pub mod squid;
 pub mod stage;
 
@@ -26,10 +27,10 @@ pub use stage::{Lab, Stage};
 use anyhow::Context as _;
 use std::time::Duration;
 
-/// Asks again and again until there is an answer.
+/// Asks again and again until there is an answer; a question that fails is asked again, too.
 ///
 /// # Errors
-/// The question's own, or that there was no answer within `patience`.
+/// That there was no answer within `patience`, with the question's last error.
 pub async fn eventually<T, F>(
     what: &str,
     patience: Duration,
@@ -38,16 +39,18 @@ pub async fn eventually<T, F>(
 where
     F: Future<Output = anyhow::Result<Option<T>>>,
 {
+    let mut failed = String::new();
     let asking = async {
         let mut again = tokio::time::interval(Duration::from_millis(50));
         loop {
             again.tick().await;
-            if let Some(answer) = ask().await? {
-                return Ok(answer);
+            match ask().await {
+                Ok(Some(answer)) => return answer,
+                Ok(None) => failed.clear(),
+                Err(error) => failed = format!(" ({error:#})"),
             }
         }
     };
-    tokio::time::timeout(patience, asking)
-        .await
-        .with_context(|| format!("not within {patience:?}: {what}"))?
+    let answered = tokio::time::timeout(patience, asking).await;
+    answered.with_context(|| format!("not within {patience:?}: {what}{failed}"))
 }

@@ -42,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = Arguments::from_args();
     let threads = arguments.test_threads.unwrap_or(THREADS);
     let stage = Stage::new()?;
-    if !arguments.list && !stage.is_possible() {
+    if !arguments.list && !Stage::is_possible() {
         eprintln!("whole: NOT ROOT: the lab cannot be started; all that needs it is ignored");
     }
     let mut failed = false;

@@ -140,18 +140,4 @@ impl Actor for EventsActor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_budget_empties_and_fills_again_over_time() {
-        let mut budget = Budget::full(Instant::now());
-        budget.left = 0;
-        tokio::time::advance(REFILL * 2 + Duration::from_secs(1)).await;
-        budget.refill(Instant::now());
-        assert_eq!(budget.left, 2);
-        tokio::time::advance(REFILL * 1000).await;
-        budget.refill(Instant::now());
-        assert_eq!(budget.left, BURST);
-    }
-}
+mod tests;

@@ -3,8 +3,8 @@
 //! Talks to: the API server through [`crate::store::ProxyStore`] (whose watch runs as its task), every proxy, and
 //! whoever was started again and has to hear of every proxy anew.
 //!
-//! Guarantees: there is exactly one proxy actor for each object that the watch knows; killed, it
-//! lists everything again. What vanished is forgotten by all, also when a proxy's last word overtook
+//! Guarantees: there is exactly one proxy actor for each object that the watch knows; killed, it goes
+//! on with what was seen and lists everything again. What vanished is forgotten by all, also when a proxy's last word overtook
 //! the news of its end.
 
 use crate::{
@@ -12,7 +12,8 @@ use crate::{
     proxy::{Deps, ProxyActor, ProxyMsg},
     system::{Actor, Addr, Broken, ChildSpec, Context, Epoch, Reply, Work},
 };
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use futures::FutureExt;
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 /// After this long, no proxy that was stopped speaks any more.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -119,9 +120,17 @@ impl Actor for FleetActor {
     const KIND: &'static str = "fleet";
 
     fn started(&mut self, cx: &mut Context<FleetMsg>) -> Result<(), Broken> {
+        // What the fleet before has seen goes on at once, even if the API server is away.
+        for object in self.deps.store.list() {
+            if let Some(key) = ProxyKey::of(&object) {
+                self.changed(key, cx);
+            }
+        }
         let (store, me) = (Arc::clone(&self.deps.store), cx.me().clone());
         self.watch.start(|_| async move {
-            store.watch(me.clone()).await;
+            // A panic is an end like any other: deaf, the fleet would look alive for ever.
+            let watch = AssertUnwindSafe(store.watch(me.clone())).catch_unwind();
+            watch.await.ok();
             me.hint(FleetMsg::WatchEnded);
         });
         Ok(())

@@ -1,5 +1,6 @@
 //! Which proxy: the one name by which every actor speaks of it.
 
+use crds::Proxy;
 use std::{fmt, sync::Arc};
 
 /// `namespace/name` of a Proxy; cheap to clone, ordered as the lease API sorts.
@@ -11,6 +12,16 @@ impl ProxyKey {
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self(format!("{namespace}/{name}").into())
+    }
+
+    /// The key of `object`; every object that was read from an API server has one.
+    #[must_use]
+    pub fn of(object: &Proxy) -> Option<Self> {
+        let metadata = &object.metadata;
+        Some(Self::new(
+            metadata.namespace.as_deref()?,
+            metadata.name.as_deref()?,
+        ))
     }
 
     /// `namespace/name`.

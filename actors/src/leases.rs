@@ -7,6 +7,8 @@
 //! objects until every proxy has said anew what may be leased. Nobody waits behind a slow journal but
 //! those whose change it has to keep: while it writes, further changes gather into the next batch.
 
+#[cfg(test)]
+mod actor_test;
 pub mod journal;
 pub mod ledger;
 pub mod now;

@@ -18,6 +18,8 @@
 
 pub mod config;
 pub mod events;
+#[cfg(test)]
+mod fakes;
 pub mod fleet;
 pub mod health;
 pub mod key;
@@ -32,3 +34,5 @@ pub mod server;
 pub mod status;
 pub mod store;
 pub mod system;
+#[cfg(test)]
+mod tree_test;

@@ -8,6 +8,8 @@
 //! nobody waits for any more are not begun.
 
 pub mod contract;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use crate::{
     metrics::Metrics,
@@ -24,7 +26,7 @@ const IN_FLIGHT: usize = 32;
 /// Calls under way and waiting: a proxy has at most one, so a large fleet that starts anew fits.
 const QUEUE: usize = 16_384;
 /// How much longer than the call itself an asker waits in the queue.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a provider understands.
 #[derive(strum::IntoStaticStr)]

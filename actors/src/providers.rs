@@ -6,6 +6,9 @@
 //! Guarantees: the roster names exactly the providers of the newest set; a provider whose entry did
 //! not change keeps its actor and what it has under way.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     fleet::FleetMsg,
     metrics::Metrics,
@@ -71,12 +74,9 @@ impl ProvidersActor {
         }
     }
 
-    fn configure(&mut self, set: &ProviderSet, fresh: bool, cx: &mut Context<ProvidersMsg>) {
-        let old = if fresh {
-            BTreeMap::new()
-        } else {
-            self.roster.borrow().clone()
-        };
+    fn configure(&mut self, set: &ProviderSet, cx: &mut Context<ProvidersMsg>) {
+        // After a restart it names actors that ended with the parent before.
+        let old = self.roster.borrow().clone();
         let mut listed = BTreeMap::new();
         for (name, entry) in set {
             let path = path(name);
@@ -120,7 +120,7 @@ impl Actor for ProvidersActor {
 
     fn started(&mut self, cx: &mut Context<ProvidersMsg>) -> Result<(), Broken> {
         let set = Arc::clone(&self.set.borrow());
-        self.configure(&set, true, cx);
+        self.configure(&set, cx);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Actor for ProvidersActor {
         cx: &mut Context<ProvidersMsg>,
     ) -> Result<(), Broken> {
         let ProvidersMsg::Configure(set) = message;
-        self.configure(&set, false, cx);
+        self.configure(&set, cx);
         Ok(())
     }
 }

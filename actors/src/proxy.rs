@@ -18,7 +18,7 @@ pub mod user_data;
 
 mod deps;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod work;
 
 pub use deps::Deps;
@@ -80,12 +80,32 @@ pub struct ProxyActor {
     written: Option<Arc<Proxy>>,
     operation: Work,
     alarm: Work,
-    /// What health was told to probe, if anything; `None` when it has to be told (again).
-    watch: Option<Option<Box<Watch>>>,
+    probed: Probed,
     /// A hash of what the ledger was told; `None` when it has to be told (again).
     offered: Option<u64>,
     begun: Option<Instant>,
     failed: bool,
+}
+
+/// What health was told.
+#[derive(Default)]
+enum Probed {
+    /// It has to be told (again).
+    #[default]
+    Untold,
+    /// That there is nothing to probe.
+    Nothing,
+    /// To probe this.
+    This(Box<Watch>),
+}
+
+impl Probed {
+    fn watch(&self) -> Option<&Watch> {
+        match self {
+            Self::This(watch) => Some(watch),
+            Self::Untold | Self::Nothing => None,
+        }
+    }
 }
 
 impl ProxyActor {
@@ -99,7 +119,7 @@ impl ProxyActor {
             written: None,
             operation: Work::default(),
             alarm: Work::default(),
-            watch: None,
+            probed: Probed::default(),
             offered: None,
             begun: None,
             failed: false,
@@ -134,7 +154,7 @@ impl ProxyActor {
             // Another object of this name: nothing that was known, or just heard, is true of it.
             event = Event::Woken;
             self.operation.abort();
-            (self.watch, self.offered) = (None, None);
+            (self.probed, self.offered) = (Probed::default(), None);
             self.memory = Some(Box::new(Memory::of(&object)));
         }
         let Some(mut memory) = self.memory.take() else {
@@ -251,7 +271,11 @@ impl ProxyActor {
                 Event::Resolved(Ok(hash))
             }
             Err(UserDataError::Unavailable(why)) => Event::Resolved(Err(why.into())),
-            Err(UserDataError::Failed(error)) => self.api_failed(&error),
+            Err(UserDataError::Failed(error)) => {
+                self.api_failed(&error);
+                let why = format!("spec.cloudInit.secretRef: cannot be read: {error}");
+                Event::Unread(why.into())
+            }
         }
     }
 
@@ -295,12 +319,13 @@ impl Actor for ProxyActor {
                 }
             }
             ProxyMsg::Announce => {
-                (self.watch, self.offered) = (None, None);
+                (self.probed, self.offered) = (Probed::default(), None);
                 self.on(Event::Woken, cx);
             }
             ProxyMsg::Judged(epoch, verdict) => {
-                let told = self.watch.as_ref().and_then(Option::as_ref);
-                if told.is_some_and(|told| told.epoch == epoch) {
+                // It may be about an address that changed while it was on its way.
+                self.on(Event::Woken, cx);
+                if self.probed.watch().is_some_and(|told| told.epoch == epoch) {
                     self.on(Event::Judged(verdict), cx);
                 }
             }

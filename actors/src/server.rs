@@ -7,6 +7,9 @@
 //! set-up error, and it outlives the actor: a killed server is back without a refused connection.
 //! Stopped in order it lets requests in flight end.
 
+#[cfg(test)]
+mod tests;
+
 use crate::system::{Actor, Broken, Context, Work};
 use futures::future::BoxFuture;
 use std::{marker::PhantomData, sync::Arc};

@@ -6,6 +6,9 @@
 //! waits, so the queue is never longer than the fleet. A killed writer drops what is under way: the
 //! proxies see their question dropped, look again and decide again, and every write is idempotent.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     key::ProxyKey,
     store::{ProxyStore, Write, WriteError},

@@ -26,9 +26,12 @@ use tokio::{net::TcpListener, task::JoinHandle};
 /// What came back, or why nothing does: an error ends the connection without an answer.
 pub type Answer = anyhow::Result<Response<Body>>;
 
-/// Decides what becomes of a request. It ends even when the one who asked has hung up: what was sent
-/// travels on.
-pub type Passage = Arc<dyn Fn(Request<Body>, Beyond) -> BoxFuture<'static, Answer> + Send + Sync>;
+/// Decides what becomes of requests.
+pub trait Passage: Send + Sync + 'static {
+    /// Gives back the answer to `request`. Goes on even when the one who asked has hung up: what was
+    /// sent travels on.
+    fn pass(self: Arc<Self>, request: Request<Body>, beyond: Beyond) -> BoxFuture<'static, Answer>;
+}
 
 /// The API server, as a [`Passage`] reaches it.
 #[derive(Clone)]
@@ -58,13 +61,20 @@ impl Forwarder {
     ///
     /// # Errors
     /// When no port is free, or the kubeconfig makes no client.
-    pub async fn start(beyond: &Path, passage: Passage) -> anyhow::Result<Self> {
+    pub async fn to<P: Passage>(beyond: &Path, passage: Arc<P>) -> anyhow::Result<Self> {
         let beyond = Kubeconfig::read_from(beyond)?;
         let options = KubeConfigOptions::default();
         let mut beyond = Config::from_custom_kubeconfig(beyond, &options).await?;
         // A repeated request would be counted once and done twice.
         beyond.default_retry = false;
-        let beyond = Client::try_from(beyond)?;
+        Self::start(Client::try_from(beyond)?, passage).await
+    }
+
+    /// Puts a forwarder in front of what `beyond` talks to.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub async fn start<P: Passage>(beyond: Client, passage: Arc<P>) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let serving = tokio::spawn(serve(listener, Beyond(beyond), passage));
@@ -105,7 +115,7 @@ pub fn is_write(request: &Request<Body>) -> bool {
     changes && !request.uri().path().contains("/events")
 }
 
-async fn serve(listener: TcpListener, beyond: Beyond, passage: Passage) {
+async fn serve<P: Passage>(listener: TcpListener, beyond: Beyond, passage: Arc<P>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (beyond, passage) = (beyond.clone(), Arc::clone(&passage));
         tokio::spawn(async move {
@@ -119,11 +129,11 @@ async fn serve(listener: TcpListener, beyond: Beyond, passage: Passage) {
     }
 }
 
-async fn pass(request: Request<Incoming>, beyond: Beyond, passage: Passage) -> Answer {
+async fn pass<P: Passage>(request: Request<Incoming>, beyond: Beyond, passage: Arc<P>) -> Answer {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(header::HOST);
     let body = body.collect().await?.to_bytes();
     let request = Request::from_parts(parts, Body::from(body.to_vec()));
     // A task of its own: hyper drops this future when the client hangs up.
-    tokio::spawn(passage(request, beyond)).await?
+    tokio::spawn(passage.pass(request, beyond)).await?
 }

@@ -18,9 +18,9 @@ use tokio::{
 };
 
 /// A start that fails must fail soon; a busy machine gets some grace.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The providers file of every operator that is not given another: ports of the judge beside 443 too.
+/// The providers file of every operator that is not given another.
 const PROVIDERS: &str = "providers: [{name: kubernetes, type: kubernetes, \
     kubernetes: {image: 'lab.local/squid:1', connectPorts: [443]}}]";
 
@@ -54,7 +54,7 @@ impl Launch {
 
     /// With another providers file.
     pub fn with_providers(mut self, yaml: &str) -> Self {
-        self.providers = yaml.to_owned();
+        yaml.clone_into(&mut self.providers);
         self
     }
 
@@ -387,15 +387,15 @@ impl Operator {
         .await
     }
 
-    /// The value of the series whose name and labels begin so; 0 if there is none.
+    /// The count of the series whose name and labels begin so; 0 if there is none.
     ///
     /// # Errors
     /// No answer.
-    pub async fn metric(&self, series: &str) -> anyhow::Result<f64> {
+    pub async fn metric(&self, series: &str) -> anyhow::Result<u64> {
         let text = self.scrape().await?;
         let line = text.lines().find(|line| line.starts_with(series));
         let value = line.and_then(|line| line.rsplit(' ').next());
-        Ok(value.map_or(Ok(0.0), str::parse)?)
+        Ok(value.map_or(Ok(0), str::parse)?)
     }
 
     /// The text of `/metrics`.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What is promised within 30 seconds, on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A Proxy of this name, probed every second at a page of the judge that is its own.
 pub fn proxy(name: &str) -> Draft {
@@ -208,10 +208,18 @@ impl Applied {
         what: &str,
         is: impl Fn(&Proxy) -> bool + Send,
     ) -> anyhow::Result<Proxy> {
-        let condition = |proxy: Option<&Proxy>| proxy.is_some_and(&is);
-        let waiting = await_condition(self.api(), &self.name, condition);
+        // A connection that the API server closes is no answer.
+        let waiting = async {
+            loop {
+                let condition = |proxy: Option<&Proxy>| proxy.is_some_and(&is);
+                match await_condition(self.api(), &self.name, condition).await {
+                    Ok(proxy) => return proxy,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
         match tokio::time::timeout(patience, waiting).await {
-            Ok(proxy) => proxy?.with_context(|| format!("{} is gone: {what}", self.name)),
+            Ok(proxy) => proxy.with_context(|| format!("{} is gone: {what}", self.name)),
             Err(_) => bail!("{} is not within {patience:?}: {what}", self.name),
         }
     }

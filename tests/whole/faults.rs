@@ -36,7 +36,12 @@ async fn in_a_scene<T: Send + 'static>(
     let scene = Scene::new(lab, slug).await?;
     let (outcome, value) = match run(scene.clone()).await {
         Ok(value) => (Ok(()), Some(value)),
-        Err(error) => (Err(format!("{error:?}")), None),
+        Err(error) => {
+            // What those who died had to say; the scene tells what the last one said.
+            let dead = scene.path("operator-0.old.log");
+            let dead = std::fs::read_to_string(dead).unwrap_or_default();
+            (Err(format!("{error:?}\n--- died\n{dead}")), None)
+        }
     };
     match (scene.end(outcome).await, value) {
         (Ok(()), Some(value)) => Ok(value),

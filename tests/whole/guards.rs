@@ -1,12 +1,9 @@
 //! What the operator must not do, and what must not stop it.
 
-use crate::{
-    lab::{
-        Scene, eventually,
-        proxy::{PATIENCE, condition, proxy},
-        squid::{self, Squid},
-    },
-    whole::crds as definitions,
+use crate::lab::{
+    Scene, eventually,
+    proxy::{PATIENCE, condition, proxy},
+    squid::{self, Squid},
 };
 use actors::provider::contract::instance_name;
 use anyhow::{Context as _, Error, ensure};
@@ -23,7 +20,7 @@ use kube::{
     Api, CustomResourceExt, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const OTHER_PROVIDERS: &str = "providers: [{name: other, type: kubernetes}]";
 
@@ -86,7 +83,7 @@ pub async fn a_permanent_error_is_latched(scene: Scene) -> anyhow::Result<()> {
 
     let creates = "proxy_operator_provider_requests_total{op=\"create\"";
     let before = operator.metric(creates).await?;
-    ensure!(before >= 1.0, "{}", operator.scrape().await?);
+    ensure!(before >= 1, "{}", operator.scrape().await?);
     // Something happens to it, but nothing that could help.
     let touched = a
         .change(json!({"metadata": {"labels": {"some": "label"}}}))
@@ -258,20 +255,31 @@ pub async fn an_unreadable_object_stands_in_nobodys_way(scene: Scene) -> anyhow:
     let broken = DynamicObject::new("broken", &resource)
         .data(json!({"spec": {"mode": "Sideways", "port": "many"}}));
 
+    let schema = "/spec/versions/0/schema/openAPIV3Schema";
+    let as_it_was = serde_json::to_value(definitions.get(Proxy::crd_name()).await?)?;
+    let as_it_was = as_it_was.pointer(schema).context("a schema")?.clone();
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let relaxed = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": anything}]);
-    let relaxed: Patch<CustomResourceDefinition> = Patch::Json(serde_json::from_value(relaxed)?);
-    definitions
-        .patch(Proxy::crd_name(), &PatchParams::default(), &relaxed)
-        .await?;
+    let with = |value: Value| {
+        let patch = json!([{"op": "replace", "path": schema, "value": value}]);
+        anyhow::Ok(Patch::Json::<()>(serde_json::from_value(patch)?))
+    };
+    let (name, params) = (Proxy::crd_name(), PatchParams::default());
+    definitions.patch(name, &params, &with(anything)?).await?;
     let made = eventually("the definition takes anything", PATIENCE, || async {
         Ok(objects.create(&PostParams::default(), &broken).await.ok())
     })
     .await;
-    definitions::install(&scene.lab().client)
-        .await
-        .map_err(Error::msg)?;
+    definitions.patch(name, &params, &with(as_it_was)?).await?;
     made?;
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let again = DynamicObject::new("again", &resource).data(broken.data.clone());
+    eventually("the definition is strict again", PATIENCE, || async {
+        Ok(objects.create(&dry, &again).await.err().map(drop))
+    })
+    .await?;
 
     let operator = scene.operator().for_all_namespaces().start().await?;
     let a = scene.apply(proxy("a").through(&squid)).await?;
@@ -283,7 +291,7 @@ pub async fn an_unreadable_object_stands_in_nobodys_way(scene: Scene) -> anyhow:
     let counted = operator
         .metric("proxy_operator_undecodable_objects_total")
         .await?;
-    ensure!(counted >= 1.0, "{}", operator.scrape().await?);
+    ensure!(counted >= 1, "{}", operator.scrape().await?);
     let log = operator.log()?;
     ensure!(log.contains("broken"), "the log does not name it");
 

@@ -16,8 +16,6 @@ use std::{path::Path, sync::Arc};
 pub struct Scenario {
     /// What is shown.
     pub name: String,
-    /// Whether it is about pods that run.
-    pub needs_node: bool,
     run: Box<dyn Fn(Arc<Lab>) -> BoxFuture<'static, anyhow::Result<()>> + Send + Sync>,
 }
 
@@ -39,14 +37,12 @@ impl Scenario {
 pub fn scenarios() -> Vec<Scenario> {
     let conformance = rows().into_iter().map(|row| Scenario {
         name: format!("conformance::{}", row.name),
-        needs_node: false,
         run: Box::new(move |lab| Box::pin(async move { (row.run)(&*lab).await })),
     });
     macro_rules! scenario {
         ($module:ident::$name:ident) => {
             Scenario {
                 name: stringify!($name).to_owned(),
-                needs_node: stringify!($module) == "node",
                 run: Box::new(|lab| Box::pin($module::$name(lab))),
             }
         };

@@ -50,16 +50,16 @@ pub async fn capacity_is_never_exceeded(scene: Scene) -> anyhow::Result<()> {
     }
     let (_, full) = operator.acquire(json!({})).await?;
     ensure!(full["atCapacity"] == 3, "{full}");
-    ensure!(operator.metric("proxy_operator_leases_active ").await? == 12.0);
+    ensure!(operator.metric("proxy_operator_leases_active ").await? == 12);
     ensure!(
         operator
             .metric("proxy_operator_leases_granted_total ")
             .await?
-            == 12.0
+            == 12
     );
 
     try_join_all(granted.iter().map(|(_, lease)| operator.release(lease))).await?;
-    ensure!(operator.metric("proxy_operator_leases_active ").await? == 0.0);
+    ensure!(operator.metric("proxy_operator_leases_active ").await? == 0);
     operator.lease(json!({})).await?;
     Ok(())
 }

@@ -288,7 +288,7 @@ pub async fn only_transitions_are_written(scene: Scene) -> anyhow::Result<()> {
 fn only_slower(before: &Proxy, after: &Proxy) -> anyhow::Result<bool> {
     let latency = |proxy: &Proxy| {
         let status = proxy.status.as_ref();
-        f64::from(status.and_then(|status| status.latency_millis).unwrap_or(0))
+        status.and_then(|status| status.latency_millis)
     };
     let plain = |proxy: &Proxy| -> anyhow::Result<Value> {
         let mut value = serde_json::to_value(proxy)?;

@@ -4,7 +4,10 @@ use super::{
     api, cli, crds, faults, guards, health, kubernetes_provider, leases, lifecycle, ops, probe,
     user_data,
 };
-use crate::lab::{Stage, proxy, squid};
+use crate::lab::{
+    Scene, Stage, proxy,
+    squid::{self, Squid},
+};
 use ::crds::Phase;
 use anyhow::Error;
 use libtest_mimic::Trial;
@@ -18,6 +21,17 @@ macro_rules! scenarios {
 /// Those that run side by side.
 pub fn together(stage: &Stage) -> Vec<Trial> {
     let mut trials = Vec::new();
+    // The longest come first, so that nobody waits for them at the end.
+    trials.extend(scenarios![stage.trial:
+        faults::killed_at_every_write,
+        faults::a_hung_call_delays_one_object,
+    ]);
+    trials.extend(scenarios![stage.scene:
+        lifecycle::drift_is_noticed,
+        faults::killed_after_every_write,
+        faults::killed_amid_a_crowd,
+        faults::black_holes_delay_nobody,
+    ]);
     for (name, run) in cli::SCENARIOS {
         trials.push(stage.bare(name, move || async move {
             tokio::task::spawn_blocking(run).await?
@@ -34,16 +48,7 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_slow_target_is_measured_or_times_out,
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
     ]);
-    trials.extend(scenarios![stage.trial:
-        faults::killed_at_every_write,
-        faults::a_hung_call_delays_one_object,
-    ]);
     trials.extend(scenarios![stage.scene:
-        faults::killed_after_every_write,
-        faults::killed_amid_a_crowd,
-        faults::black_holes_delay_nobody,
-        // The longest come first, so that nobody waits for them at the end.
-        lifecycle::drift_is_noticed,
         lifecycle::a_managed_proxy_lives_and_goes,
         lifecycle::an_external_proxy_lives_and_goes,
         lifecycle::ten_at_once,
@@ -85,20 +90,29 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
             scenario.run(&lab.cluster.kubeconfig).await
         }));
     }
-    trials.push(stage.scene("api::keeps_its_contract", |scene| async move {
-        let squid = squid::Squid::start(squid::Options::default()).await?;
-        let operator = scene.operator().start().await?;
-        for name in ["a", "b"] {
-            let (host, port) = (squid.address.ip().to_string(), squid.address.port());
-            let proxy = scene.apply(proxy(name).at(&host, port)).await?;
-            proxy.becomes(Phase::Ready).await?;
-        }
-        let url = format!("http://{}", operator.api);
-        tokio::task::spawn_blocking(move || api::keeps_its_contract(&url, None))
-            .await?
-            .map_err(Error::msg)
+    trials.extend([None, Some("a-token")].map(|token| {
+        let with = if token.is_some() { "with" } else { "without" };
+        let name = format!("api::keeps_its_contract_{with}_a_token");
+        stage.scene(&name, move |scene| fuzzed(scene, token))
     }));
     trials
+}
+
+async fn fuzzed(scene: Scene, token: Option<&'static str>) -> anyhow::Result<()> {
+    let squid = Squid::start(squid::Options::default()).await?;
+    let mut operator = scene.operator();
+    if let Some(token) = token {
+        operator = operator.env("DISCOVERY_TOKEN", token);
+    }
+    let operator = operator.start().await?;
+    for name in ["a", "b"] {
+        let proxy = scene.apply(proxy(name).through(&squid)).await?;
+        proxy.becomes(Phase::Ready).await?;
+    }
+    let url = format!("http://{}", operator.api);
+    tokio::task::spawn_blocking(move || api::keeps_its_contract(&url, token))
+        .await?
+        .map_err(Error::msg)
 }
 
 /// Those that need the cluster to themselves.

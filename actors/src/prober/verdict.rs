@@ -98,6 +98,7 @@ mod tests {
         success: 2,
     };
 
+    #[expect(clippy::unnecessary_wraps, reason = "stands beside failed()")]
     fn ok(millis: u64) -> Outcome {
         Ok(Duration::from_millis(millis))
     }

@@ -5,7 +5,7 @@ use super::{
     next::{Next, next},
     status::status,
 };
-use crds::ProxyStatus;
+use crds::{Phase, ProxyStatus};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -27,8 +27,16 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let object = around.object;
     let next = next(memory, around);
     let status = status(memory, around, next.is_rest(), now);
-    let released = object.is_deleting() && !object.has_finalizer();
-    let stale = object.status.as_ref() != Some(&status) && !released;
+    let before = object.status.as_ref();
+    // Going, not held by us, and saying so: nothing is left to say, whoever else holds it.
+    let phase = before.and_then(|before| before.phase);
+    let left = object.is_deleting() && !object.has_finalizer() && phase == Some(Phase::Deleting);
+    // Until it is known what is wanted, nothing is said about a new generation but the key of an
+    // instance: that what runs is Ready would be true of the old one only, and `kubectl wait` would
+    // believe it.
+    let recorded = before.is_some_and(|before| before.provider_id == status.provider_id);
+    let waits = next == Next::Resolve && recorded;
+    let stale = before != Some(&status) && !left && !waits;
     let asks_api = stale || next.asks_api();
     match memory.api_due.filter(|due| *due > around.now) {
         Some(due) if asks_api => Decision::SpareApi(due),

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 /// How long a write may take, its wait for a turn included: a fleet of thousands queues up behind an
 /// API server that comes back.
-pub(super) const WRITE_DEADLINE: Duration = Duration::from_secs(120);
+pub(super) const WRITE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// Whom a proxy talks to.
 pub struct Deps {

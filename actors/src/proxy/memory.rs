@@ -28,8 +28,10 @@ pub enum Wanted {
     Asked,
     /// The hash of placement, port and user-data.
     Hash(Box<str>),
-    /// The user-data cannot be had, and why.
+    /// The user-data cannot be had until the Secret changes, and why.
     Unavailable(Box<str>),
+    /// The user-data could not be read, why, and when to try again.
+    Unread(Box<str>, Instant),
 }
 
 /// What the backend said last.
@@ -121,6 +123,10 @@ pub struct Around<'a> {
 
 /// What a proxy actor knows beyond its object.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are true or not, each without regard to the others"
+)]
 pub struct Memory {
     /// The object's UID: another one is another proxy.
     pub uid: Box<str>,

@@ -70,6 +70,14 @@ fn live(memory: &Memory, around: &Around<'_>) -> Next {
     let wanted = match (&memory.wanted, id) {
         (Wanted::Unresolved | Wanted::Asked, _) => return Next::Resolve,
         (Wanted::Hash(wanted), _) => wanted,
+        (Wanted::Unread(_, again), _) if *again <= around.now => return Next::Resolve,
+        (Wanted::Unread(_, again), None) => return Next::Sleep(*again),
+        (Wanted::Unread(_, again), Some(id)) => {
+            return match look_after(id, memory, around.now) {
+                Next::Sleep(due) => Next::Sleep(due.min(*again)),
+                next => next,
+            };
+        }
         // What runs goes on running while its Secret is away; only a new instance needs it.
         (Wanted::Unavailable(_), Some(id)) => return look_after(id, memory, around.now),
         (Wanted::Unavailable(_), None) => return Next::Rest,

@@ -27,10 +27,10 @@ pub struct Pace {
 pub const DEFAULT: &Pace = &Pace {
     provisioning: Duration::from_secs(10),
     deletion: Duration::from_secs(10),
-    drift: Duration::from_secs(120),
-    quota: Duration::from_secs(300),
+    drift: Duration::from_mins(2),
+    quota: Duration::from_mins(5),
     first_backoff: Duration::from_secs(1),
-    last_backoff: Duration::from_secs(300),
+    last_backoff: Duration::from_mins(5),
     recreate: Duration::from_secs(1),
     patience: 5,
 };

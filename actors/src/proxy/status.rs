@@ -85,8 +85,10 @@ fn provisioned(memory: &Memory, around: &Around<'_>, before: &ProxyStatus) -> Sa
     if let Some(problem) = &memory.problem {
         return no(reason_of(problem.class), &problem.message);
     }
-    if let (Wanted::Unavailable(why), None) = (&memory.wanted, memory.id(object)) {
-        return no(Reason::CloudInitError, why);
+    match (&memory.wanted, memory.id(object)) {
+        (Wanted::Unavailable(why), None) => return no(Reason::CloudInitError, why),
+        (Wanted::Unread(why, _), None) => return no(Reason::TransientError, why),
+        _ => {}
     }
     if !memory.answered
         && let Some(said) = as_it_was(&before.conditions, ConditionType::Provisioned)
@@ -159,8 +161,10 @@ fn synced(memory: &Memory, around: &Around<'_>, before: &ProxyStatus) -> Said {
             class => no(reason_of(class), &problem.message),
         };
     }
-    if let Wanted::Unavailable(why) = &memory.wanted {
-        return no(Reason::CloudInitError, why);
+    match &memory.wanted {
+        Wanted::Unavailable(why) => return no(Reason::CloudInitError, why),
+        Wanted::Unread(why, _) => return no(Reason::TransientError, why),
+        Wanted::Unresolved | Wanted::Asked | Wanted::Hash(_) => {}
     }
     if let Some(why) = &memory.prober_error {
         return no(Reason::ActorFailed, why);

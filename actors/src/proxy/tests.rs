@@ -4,7 +4,7 @@ mod actor;
 mod errors;
 mod leave;
 mod live;
-mod machine;
+pub(crate) mod machine;
 mod model;
 mod restart;
 mod said;

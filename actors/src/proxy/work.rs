@@ -1,7 +1,7 @@
 //! A proxy's operations: each one a task that ends in one message, and what is said to others.
 
 use super::{
-    Deps, HealthMsg, LeasesMsg, Note, ProxyActor, ProxyMsg,
+    Deps, HealthMsg, LeasesMsg, Note, Probed, ProxyActor, ProxyMsg,
     deps::WRITE_DEADLINE,
     memory::{Backend, Memory},
     user_data,
@@ -17,7 +17,7 @@ use crate::{
     },
     status::StatusMsg,
     store::{MetadataChange, UserDataError, Write, WriteError},
-    system::{Addr, AskError, Epoch, Reply},
+    system::{Addr, AskError, Down, Epoch, Reply},
 };
 use crds::{
     Mode, Phase, Proxy, ProxySpec, ProxyStatus,
@@ -33,16 +33,18 @@ use std::{
 };
 
 /// Longer than any provider's own deadline for one call, which ends it first.
-const PROVIDER_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const PROVIDER_DEADLINE: Duration = Duration::from_mins(30);
 
 impl ProxyActor {
     /// As an Event on the object, and in the log.
     pub(super) fn tell_user(&self, object: &Proxy, note: Note) {
         let (proxy, reason, message) = (&self.key, note.reason, &note.message);
+        let status = object.status.as_ref();
+        let provider_id = status.and_then(|status| status.provider_id.as_deref());
         if note.warning {
-            tracing::warn!(%proxy, reason, "{message}");
+            tracing::warn!(%proxy, provider_id, reason, "{message}");
         } else {
-            tracing::info!(%proxy, reason, "{message}");
+            tracing::info!(%proxy, provider_id, reason, "{message}");
         }
         let regarding = Regarding {
             key: self.key.clone(),
@@ -72,36 +74,35 @@ impl ProxyActor {
     /// Tells health what to probe, if that is news.
     pub(super) fn have_probed(&mut self, memory: &Memory, object: &Proxy, me: &Addr<ProxyMsg>) {
         let host = host(memory, object).filter(|_| memory.runs(object) && !object.is_deleting());
-        let told = self.watch.as_ref().and_then(Option::as_deref);
+        let told = self.probed.watch();
         let wanted = host.map(|host| {
             let new = watch(&host, &object.spec, Epoch::next());
             // Verdicts on their way are still about this address.
-            let epoch = told
-                .filter(|told| told.same_proxy(&new))
-                .map_or(new.epoch, |t| t.epoch);
-            Box::new(Watch { epoch, ..new })
+            let same = told.filter(|told| told.same_proxy(&new));
+            let epoch = same.map_or(new.epoch, |told| told.epoch);
+            Watch { epoch, ..new }
         });
-        let known = match (&self.watch, &wanted) {
-            (Some(Some(told)), Some(wanted)) => told.same_proxy(wanted) && told.same_check(wanted),
-            (Some(None), None) => true,
-            _ => false,
-        };
-        if known {
-            return;
-        }
-        let news = match &wanted {
-            Some(wanted) => {
+        let (news, probed) = match (&self.probed, wanted) {
+            (Probed::Nothing, None) => return,
+            (Probed::This(told), Some(new)) if told.same_proxy(&new) && told.same_check(&new) => {
+                return;
+            }
+            (_, None) => (HealthMsg::Forget(self.key.clone()), Probed::Nothing),
+            (_, Some(new)) => {
                 let verdict = memory.verdict.as_deref().cloned();
                 let watch = Box::new(Watch {
                     verdict,
-                    ..Watch::clone(wanted)
+                    ..new.clone()
                 });
-                HealthMsg::Watch(self.key.clone(), watch, me.clone())
+                let news = HealthMsg::Watch(self.key.clone(), watch, me.clone());
+                (news, Probed::This(Box::new(new)))
             }
-            None => HealthMsg::Forget(self.key.clone()),
         };
         // If health is down it asks when it is back.
-        self.watch = self.deps.health.tell(news).is_ok().then_some(wanted);
+        self.probed = match self.deps.health.tell(news) {
+            Ok(()) => probed,
+            Err(Down) => Probed::Untold,
+        };
     }
 
     pub(super) fn write_status(
@@ -293,10 +294,7 @@ fn watch(host: &str, spec: &ProxySpec, epoch: Epoch) -> Watch {
 /// What may be leased by the word of the object alone; nothing while it is on its way out or replaced.
 #[must_use]
 pub fn candidate_of(object: &Proxy) -> Option<Candidate> {
-    let key = ProxyKey::new(
-        object.metadata.namespace.as_deref()?,
-        object.metadata.name.as_deref()?,
-    );
+    let key = ProxyKey::of(object)?;
     let replaces = conditions::get(object.conditions(), ConditionType::Provisioned)
         .is_some_and(|provisioned| provisioned.reason == Reason::Replacing.as_str());
     let stays = !object.is_deleting() && !replaces;

@@ -8,7 +8,7 @@ use crds::{
     names::{FINALIZER, SPEC_HASH},
 };
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{
     Api, ResourceExt,
     api::ListParams,
@@ -126,6 +126,19 @@ pub async fn delete_all(scene: &Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whose pod it is, from when to when, and with which port.
+fn described(pod: &Pod) -> String {
+    let time = |time: &Option<Time>| time.as_ref().map(|time| time.0.to_string());
+    let squid = pod.annotations().get(CONFIGURATION);
+    format!(
+        "pod of {} from {:?} until {:?}: {:?}",
+        owner(pod),
+        time(&pod.metadata.creation_timestamp),
+        time(&pod.metadata.deletion_timestamp),
+        squid.and_then(|squid| squid.lines().next()),
+    )
+}
+
 /// Whose pod it is, by its owner's UID.
 fn owner(pod: &Pod) -> String {
     let owner = pod.owner_references().first();
@@ -141,7 +154,8 @@ pub struct Census {
 #[derive(Default)]
 struct Seen {
     now: BTreeMap<String, BTreeSet<String>>,
-    ever: BTreeMap<String, BTreeSet<String>>,
+    /// What is to be said of each, by its UID.
+    ever: BTreeMap<String, String>,
     /// Owners that had more than one pod at once.
     doubled: BTreeSet<String>,
 }
@@ -169,11 +183,11 @@ impl Census {
         Self { seen, watching }
     }
 
-    /// How many pods there were in all; no owner may have had two at once.
-    pub fn pods(&self) -> anyhow::Result<usize> {
+    /// All pods that there were, described; no owner may have had two at once.
+    pub fn pods(&self) -> anyhow::Result<Vec<String>> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(seen.doubled.is_empty(), "two pods at once: {:?}", seen.ever);
-        Ok(seen.ever.values().map(BTreeSet::len).sum())
+        Ok(seen.ever.values().cloned().collect())
     }
 }
 
@@ -186,10 +200,7 @@ impl Drop for Census {
 impl Seen {
     fn has(&mut self, pod: &Pod) {
         let (owner, uid) = (owner(pod), pod.uid().unwrap_or_default());
-        self.ever
-            .entry(owner.clone())
-            .or_default()
-            .insert(uid.clone());
+        self.ever.insert(uid.clone(), described(pod));
         let now = self.now.entry(owner.clone()).or_default();
         now.insert(uid);
         if now.len() > 1 {

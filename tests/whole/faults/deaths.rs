@@ -46,7 +46,7 @@ pub async fn killed_at_every_write(lab: Arc<Lab>) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for life in ended {
         match life? {
-            Ok(deaths) => reached += deaths.iter().flatten().count(),
+            Ok(deaths) => reached += deaths.iter().filter(|writes| !writes.is_empty()).count(),
             Err(error) => wrong.push(format!("{error:?}")),
         }
     }
@@ -90,7 +90,10 @@ async fn life(scene: Scene, point: Option<Point>) -> anyhow::Result<Writes> {
         }
     }
     let pods = census.pods()?;
-    ensure!(pods == PORTS.len(), "{pods} pods in the life of {point:?}");
+    ensure!(
+        pods.len() == PORTS.len(),
+        "in the life of {point:?}, with {writes:#?}, there were the pods {pods:#?}"
+    );
     Ok(writes)
 }
 
@@ -122,7 +125,7 @@ pub async fn killed_after_every_write(scene: Scene) -> anyhow::Result<()> {
     let census = Census::begin(&scene);
     let mut operator = killer.operator(&scene).start().await?;
     let mut deaths = 0;
-    for phase in 0..PHASES.len() {
+    for (phase, called) in PHASES.iter().enumerate() {
         killer.aim(&operator, Some(Point::After(1)))?;
         begin(&scene, phase).await?;
         loop {
@@ -134,7 +137,7 @@ pub async fn killed_after_every_write(scene: Scene) -> anyhow::Result<()> {
                     killer.aim(&operator, Some(Point::After(1)))?;
                 }
                 settled = settles(&scene, phase) => {
-                    settled.with_context(|| format!("{}, {deaths} deaths", PHASES[phase]))?;
+                    settled.with_context(|| format!("{called}, {deaths} deaths"))?;
                     break;
                 }
             }
@@ -142,7 +145,7 @@ pub async fn killed_after_every_write(scene: Scene) -> anyhow::Result<()> {
     }
     ensure!(deaths >= 10, "only {deaths} deaths");
     let pods = census.pods()?;
-    ensure!(pods == PORTS.len(), "{pods} pods");
+    ensure!(pods.len() == PORTS.len(), "{pods:#?}");
     Ok(())
 }
 
@@ -220,7 +223,7 @@ async fn toggle(scene: &Scene, squid: &Squid, slot: usize) -> anyhow::Result<()>
         Some(there) => {
             Applied::new(scene.clone(), there.name_any())
                 .delete()
-                .await?
+                .await?;
         }
     }
     Ok(())

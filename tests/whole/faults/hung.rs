@@ -14,7 +14,7 @@ use anyhow::{Context as _, ensure};
 use crds::Phase;
 use futures::{
     FutureExt as _,
-    future::{pending, try_join_all},
+    future::{BoxFuture, pending, try_join_all},
 };
 use http::{Method, Request};
 use kube::client::Body;
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// More proxies that swallow everything than a human would tolerate, yet fewer than `--health-workers`.
 const HOLES: usize = 200;
 /// How long each probe of a hole takes.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Probes that hang occupy their own places, and nobody waits for them.
 pub async fn black_holes_delay_nobody(scene: Scene) -> anyhow::Result<()> {
@@ -140,14 +140,7 @@ pub async fn a_hung_call_delays_one_object(lab: Arc<Lab>) -> anyhow::Result<()> 
 async fn hangs(scene: &Scene, hang: Hang) -> anyhow::Result<()> {
     let squid = Squid::start(squid::Options::default()).await?;
     let trap = Arc::new(Trap::new(&hang));
-    let passage: Passage = {
-        let trap = Arc::clone(&trap);
-        Arc::new(move |request, beyond| {
-            let trap = Arc::clone(&trap);
-            Box::pin(async move { trap.pass(request, beyond).await })
-        })
-    };
-    let forwarder = Forwarder::start(&scene.lab().cluster.kubeconfig, passage).await?;
+    let forwarder = Forwarder::to(&scene.lab().cluster.kubeconfig, Arc::clone(&trap)).await?;
     let kubeconfig = scene.path("trap.kubeconfig");
     forwarder.write_kubeconfig(&kubeconfig)?;
     let operator = scene.operator().through(kubeconfig).start().await?;
@@ -243,13 +236,17 @@ impl Trap {
         }
         is_meant && caught.len() == 1
     }
+}
 
-    async fn pass(&self, request: Request<Body>, beyond: Beyond) -> Answer {
-        let swallow = self.notes(request.method(), request.uri().path());
-        let answer = beyond.send(request).await;
-        if swallow {
-            return pending().await;
-        }
-        answer
+impl Passage for Trap {
+    fn pass(self: Arc<Self>, request: Request<Body>, beyond: Beyond) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            let swallow = self.notes(request.method(), request.uri().path());
+            let answer = beyond.send(request).await;
+            if swallow {
+                return pending().await;
+            }
+            answer
+        })
     }
 }

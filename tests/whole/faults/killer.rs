@@ -6,6 +6,7 @@ use crate::lab::{
     operator::{Launch, Operator},
 };
 use anyhow::{Context as _, bail, ensure};
+use futures::future::BoxFuture;
 use http::Request;
 use kube::client::Body;
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use tokio::{process::Command, sync::watch};
 
 /// An operator that has something to do writes within this time.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// When the operator dies; writes count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +52,8 @@ impl Killer {
     /// One that lets everything pass.
     pub async fn new(scene: &Scene) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let passage: Passage = {
-            let shared = Arc::clone(&shared);
-            Arc::new(move |request, beyond| {
-                let shared = Arc::clone(&shared);
-                Box::pin(async move { shared.pass(request, beyond).await })
-            })
-        };
-        let forwarder = Forwarder::start(&scene.lab().cluster.kubeconfig, passage).await?;
+        let passage = Arc::clone(&shared);
+        let forwarder = Forwarder::to(&scene.lab().cluster.kubeconfig, passage).await?;
         let kubeconfig = scene.path("killer.kubeconfig");
         forwarder.write_kubeconfig(&kubeconfig)?;
         Ok(Self {
@@ -105,12 +100,18 @@ impl Killer {
     }
 }
 
+impl Passage for Shared {
+    fn pass(self: Arc<Self>, request: Request<Body>, beyond: Beyond) -> BoxFuture<'static, Answer> {
+        Box::pin(async move { self.or_strike(request, beyond).await })
+    }
+}
+
 impl Shared {
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn pass(&self, request: Request<Body>, beyond: Beyond) -> Answer {
+    async fn or_strike(&self, request: Request<Body>, beyond: Beyond) -> Answer {
         if !is_write(&request) {
             return beyond.send(request).await;
         }

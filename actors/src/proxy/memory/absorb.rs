@@ -6,6 +6,7 @@ use crate::provider::contract::{
 };
 use crds::Mode;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// An API server that came back should be noticed within this time.
 const LONGEST_API_PAUSE: Duration = Duration::from_secs(15);
@@ -19,6 +20,8 @@ pub enum Event {
     SecretChanged,
     /// The hash of what is wanted, or why the user-data cannot be had.
     Resolved(Result<Box<str>, Box<str>>),
+    /// The user-data could not be read, and why.
+    Unread(Box<str>),
     /// A `create` ended.
     Created(Result<Created, ProviderError>),
     /// The user-data changed between resolving and creating; nothing was created.
@@ -47,6 +50,12 @@ impl Memory {
                 self.release(around);
             }
             Event::Resolved(result) => return self.resolved(result, around),
+            Event::Unread(why) => {
+                let again = self.api_failed(around);
+                if self.wanted == Wanted::Asked {
+                    self.wanted = Wanted::Unread(why, again);
+                }
+            }
             Event::Outdated => self.wanted = Wanted::Unresolved,
             Event::Created(Ok(created)) => return self.created(created, around),
             Event::Got(Ok(instance)) => return self.got(&instance, around),
@@ -65,14 +74,17 @@ impl Memory {
             }
             Event::Judged(verdict) => return self.judged(verdict, around),
             Event::ProberFailed(why) => self.prober_error = Some(why),
-            Event::ApiFailed => {
-                self.api_failures = self.api_failures.saturating_add(1);
-                let pause = around.pace.backoff(self.api_failures, around.chance);
-                self.api_due = Some(around.now + pause.min(LONGEST_API_PAUSE));
-            }
+            Event::ApiFailed => self.api_due = Some(self.api_failed(around)),
             Event::ApiAnswered => (self.api_failures, self.api_due) = (0, None),
         }
         vec![]
+    }
+
+    /// Counts a failure of the API server and says when to ask it again.
+    fn api_failed(&mut self, around: &Around<'_>) -> Instant {
+        self.api_failures = self.api_failures.saturating_add(1);
+        let pause = around.pace.backoff(self.api_failures, around.chance);
+        around.now + pause.min(LONGEST_API_PAUSE)
     }
 
     /// Compares the object and the config with those that were seen last.
@@ -113,7 +125,6 @@ impl Memory {
 
     /// Something changed that may mend what went wrong: try again now.
     fn release(&mut self, around: &Around<'_>) {
-        self.latched = false;
         self.failures = 0;
         self.lost = 0;
         if !matches!(self.backend, Backend::Running(_))
@@ -121,6 +132,10 @@ impl Memory {
             || around.object.is_deleting()
         {
             self.due = None;
+        }
+        if std::mem::take(&mut self.latched) {
+            // It was about what has changed now.
+            self.problem = None;
         }
     }
 
@@ -283,8 +298,11 @@ impl Memory {
         };
         self.due = Some(around.now + pause);
         match error.operation {
-            // Refused before the backend was touched, or cut off who knows where.
-            Operation::Create => self.in_doubt |= !permanent,
+            // Refused whole, or cut off who knows where.
+            Operation::Create => {
+                self.in_doubt |=
+                    matches!(error.class, ErrorClass::Transient | ErrorClass::NotFound);
+            }
             Operation::Get if permanent && deleting => {
                 // Deletion goes on at once with `delete`, for `get` is of no help.
                 (self.blind, self.due) = (true, None);

@@ -1,1 +1,398 @@
+//! The actor: between inboxes, where each word to and from it is seen.
 
+use super::machine;
+use crate::{
+    events::EventsMsg,
+    fakes::{SECOND, Stage, Store, key, metrics, until},
+    health::HealthMsg,
+    leases::LeasesMsg,
+    prober::Watch,
+    provider::{
+        ProviderMsg,
+        contract::{Created, ErrorClass, Instance, InstanceState, Operation, ProviderError},
+    },
+    providers::Listed,
+    proxy::{Deps, ProxyActor, ProxyMsg},
+    status::StatusActor,
+    system::{Addr, ChildSpec, Epoch, addr::probe::inbox},
+};
+use crds::{Phase, Proxy};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc::UnboundedReceiver, watch},
+    time::{Instant, timeout},
+};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+struct Bench {
+    stage: Stage,
+    store: Store,
+    addr: Addr<ProxyMsg>,
+    health: UnboundedReceiver<HealthMsg>,
+    leases: UnboundedReceiver<LeasesMsg>,
+    provider: UnboundedReceiver<ProviderMsg>,
+    _events: UnboundedReceiver<EventsMsg>,
+    _roster: watch::Sender<BTreeMap<String, Listed>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    Nothing,
+    Offers(bool),
+    Withdraws,
+}
+
+async fn bench(object: &Proxy) -> Bench {
+    let store = Store::default();
+    store.0.apply(object.clone());
+    let (health, health_inbox) = inbox().await;
+    let (leases, leases_inbox) = inbox().await;
+    let (events, events_inbox) = inbox().await;
+    let (provider, provider_inbox) = inbox().await;
+    let listed = Listed {
+        addr: provider,
+        fingerprint: 1,
+    };
+    let roster = watch::Sender::new(BTreeMap::from([("lab".to_owned(), listed)]));
+    let status = Addr::default();
+    let deps = Arc::new(Deps {
+        store: Arc::new(store.clone()),
+        status: status.clone(),
+        events,
+        health,
+        leases,
+        roster: roster.subscribe(),
+        metrics: metrics(),
+        installation: "i".into(),
+    });
+    let addr = Addr::default();
+    let port = Arc::new(store.clone());
+    let stage = Stage::of(vec![
+        ChildSpec::new(
+            "status",
+            status,
+            move || StatusActor::new(port.clone() as _),
+        ),
+        ChildSpec::new("proxy", addr.clone(), move || {
+            ProxyActor::new(key(), Arc::clone(&deps))
+        }),
+    ])
+    .await;
+    Bench {
+        stage,
+        store,
+        addr,
+        health: health_inbox,
+        leases: leases_inbox,
+        provider: provider_inbox,
+        _events: events_inbox,
+        _roster: roster,
+    }
+}
+
+async fn next<M>(inbox: &mut UnboundedReceiver<M>) -> M {
+    let message = timeout(600 * SECOND, inbox.recv()).await;
+    message.expect("says something").expect("lives")
+}
+
+/// Whether nothing comes within a minute.
+async fn silent<M>(inbox: &mut UnboundedReceiver<M>) -> bool {
+    timeout(60 * SECOND, inbox.recv()).await.is_err()
+}
+
+fn instance() -> Instance {
+    Instance {
+        id: "x".into(),
+        ip: Some([10, 0, 0, 1].into()),
+        state: InstanceState::Running,
+        uid: String::new(),
+        installation: String::new(),
+        created_at: 0,
+    }
+}
+
+fn error(class: ErrorClass, operation: Operation) -> ProviderError {
+    machine::error(class, operation)
+}
+
+impl Bench {
+    fn phase(&self) -> Option<Phase> {
+        self.store.0.object(&key())?.status.as_ref()?.phase
+    }
+
+    /// The user or the watch: it hears that its object changed.
+    fn changed(&self) {
+        self.addr.hint(ProxyMsg::Changed);
+    }
+
+    /// The next watch that health is told of.
+    async fn watched(&mut self) -> Box<Watch> {
+        loop {
+            if let HealthMsg::Watch(_, watch, _) = next(&mut self.health).await {
+                return watch;
+            }
+        }
+    }
+
+    async fn creates(&mut self) {
+        let ProviderMsg::Create(_, reply) = next(&mut self.provider).await else {
+            panic!("something else than create");
+        };
+        let id = "x".into();
+        reply.send(Ok(Created { id, notes: vec![] })).ok();
+    }
+
+    async fn gets(&mut self, answer: Result<Instance, ProviderError>) {
+        let ProviderMsg::Get(id, reply) = next(&mut self.provider).await else {
+            panic!("something else than get");
+        };
+        assert_eq!(id, "x");
+        reply.send(answer).ok();
+    }
+
+    async fn deletes(&mut self) {
+        let ProviderMsg::Delete(id, reply) = next(&mut self.provider).await else {
+            panic!("something else than delete");
+        };
+        assert_eq!(id, "x");
+        reply.send(Ok(())).ok();
+    }
+
+    /// Brings it to Ready.
+    async fn ready(&mut self) -> Epoch {
+        self.creates().await;
+        self.gets(Ok(instance())).await;
+        let watch = self.watched().await;
+        self.judge(watch.epoch, true);
+        until("Ready", || self.phase() == Some(Phase::Ready)).await;
+        watch.epoch
+    }
+
+    fn judge(&self, epoch: Epoch, is_healthy: bool) {
+        let verdict = if is_healthy {
+            machine::healthy(7)
+        } else {
+            machine::unhealthy("refused")
+        };
+        self.addr
+            .tell(ProxyMsg::Judged(epoch, verdict))
+            .expect("is up");
+    }
+
+    /// What the ledger was told last.
+    fn offer(&mut self) -> Word {
+        let mut last = Word::Nothing;
+        while let Ok(message) = self.leases.try_recv() {
+            match message {
+                LeasesMsg::Offer(candidate) => last = Word::Offers(candidate.healthy),
+                LeasesMsg::Withdraw(_) => last = Word::Withdraws,
+                _ => {}
+            }
+        }
+        last
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_life_from_apply_to_release() {
+    let mut b = bench(&machine::managed().object).await;
+    b.ready().await;
+    assert_eq!(b.offer(), Word::Offers(true));
+    b.store.0.delete(&key());
+    b.changed();
+    b.gets(Ok(instance())).await;
+    assert_eq!(b.offer(), Word::Withdraws, "the ledger hears of it first");
+    b.deletes().await;
+    b.gets(Err(error(ErrorClass::NotFound, Operation::Get)))
+        .await;
+    until("released", || b.store.0.object(&key()).is_none()).await;
+    assert!(silent(&mut b.provider).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_operation_at_a_time_and_it_holds_nothing_up() {
+    let mut b = bench(&machine::managed().object).await;
+    b.creates().await;
+    b.gets(Ok(instance())).await;
+    let epoch = b.watched().await.epoch;
+    b.store.0.edit(&key(), |object| object.spec.port = 1);
+    b.changed();
+    let ProviderMsg::Get(_, hanging) = next(&mut b.provider).await else {
+        panic!("is looked at before it is replaced");
+    };
+    b.offer();
+    for _ in 0..10 {
+        b.changed();
+        b.addr.hint(ProxyMsg::SecretChanged("other".into()));
+    }
+    b.judge(epoch, true);
+    b.addr.hint(ProxyMsg::Announce);
+    until("answers the ledger", || !b.leases.is_empty()).await;
+    assert_eq!(b.offer(), Word::Withdraws, "it is being replaced");
+    assert!(silent(&mut b.provider).await, "a second operation");
+    hanging.send(Ok(instance())).ok();
+    b.deletes().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_of_earlier_operations_are_dropped() {
+    let mut b = bench(&machine::managed().object).await;
+    b.ready().await;
+    let writes = b.store.0.writes();
+    b.offer();
+    b.addr.hint(ProxyMsg::Got(
+        Epoch::next(),
+        Err(error(ErrorClass::NotFound, Operation::Get)),
+    ));
+    b.addr
+        .hint(ProxyMsg::Judged(Epoch::next(), machine::unhealthy("old")));
+    b.addr.hint(ProxyMsg::Written(
+        Epoch::next(),
+        Err(crate::store::WriteError::Gone),
+    ));
+    assert!(silent(&mut b.leases).await);
+    assert_eq!(b.store.0.writes(), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_the_same_name_with_another_uid_is_another_proxy() {
+    let mut b = bench(&machine::managed().object).await;
+    b.creates().await;
+    let ProviderMsg::Get(_, late) = next(&mut b.provider).await else {
+        panic!("something else than get");
+    };
+    let mut other = machine::managed().object;
+    other.metadata.uid = Some("uid-2".into());
+    b.store.0.apply(other);
+    late.send(Ok(instance())).ok();
+    b.changed();
+    let ProviderMsg::Create(request, _) = next(&mut b.provider).await else {
+        panic!("the other object's instance was taken over");
+    };
+    assert_eq!(request.uid, "uid-2");
+    let status = b.store.0.object(&key()).unwrap().status.clone().unwrap();
+    assert_eq!((status.provider_id, status.ip), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_means_to_look_again() {
+    let mut b = bench(&machine::managed().object).await;
+    b.store.0.blind.store(true, SeqCst);
+    while b.store.0.writes() < 1 {
+        tokio::time::sleep(MILLISECOND).await;
+    }
+    // Nobody tells the actor of this change, which makes its next write a conflict.
+    b.store.0.change(&key(), |object| {
+        object.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    });
+    assert!(silent(&mut b.provider).await, "created although not held");
+    b.store.0.blind.store(false, SeqCst);
+    b.store.0.catch_up(&key());
+    b.changed();
+    b.ready().await;
+    assert!(b.store.0.object(&key()).unwrap().metadata.labels.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_own_writes_count_before_the_watch_has_seen_them() {
+    let mut b = bench(&machine::managed().object).await;
+    b.store.0.blind.store(true, SeqCst);
+    b.ready().await;
+    let writes = b.store.0.writes();
+    assert!(writes <= 7, "{writes} writes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_fails_is_asked_rarely_and_the_ledger_hears_of_verdicts() {
+    let mut b = bench(&machine::managed().object).await;
+    let epoch = b.ready().await;
+    b.offer();
+    b.store.0.down.store(true, SeqCst);
+    b.judge(epoch, false);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(b.offer(), Word::Offers(false));
+    tokio::time::sleep(300 * SECOND).await;
+    b.store.0.down.store(false, SeqCst);
+    let back = Instant::now();
+    until("written", || b.phase() == Some(Phase::Unhealthy)).await;
+    assert!(back.elapsed() <= 16 * SECOND, "{:?}", back.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gone_object_is_not_written_again_and_again() {
+    let mut b = bench(&machine::managed().object).await;
+    let epoch = b.ready().await;
+    b.store.0.blind.store(true, SeqCst);
+    b.store
+        .0
+        .change(&key(), |object| object.metadata.finalizers = None);
+    b.store.0.delete(&key());
+    let before = b.stage.directory.list();
+    let handled = |list: Vec<crate::system::directory::Seen>| -> u64 {
+        list.iter()
+            .filter(|s| &*s.path == "status")
+            .map(|s| s.handled)
+            .sum()
+    };
+    let before = handled(before);
+    b.judge(epoch, false);
+    tokio::time::sleep(60 * SECOND).await;
+    let tries = handled(b.stage.directory.list()) - before;
+    assert!((1..=12).contains(&tries), "{tries} tries in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_started_again_hears_of_withdrawals_too() {
+    let mut b = bench(&machine::managed().object).await;
+    b.ready().await;
+    b.store.0.delete(&key());
+    b.changed();
+    next(&mut b.provider).await;
+    b.offer();
+    while b.health.try_recv().is_ok() {}
+    b.addr.hint(ProxyMsg::Announce);
+    assert!(matches!(next(&mut b.leases).await, LeasesMsg::Withdraw(_)));
+    assert!(matches!(next(&mut b.health).await, HealthMsg::Forget(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_proxy_goes_on_with_the_verdict_in_its_status() {
+    let mut b = bench(&machine::managed().object).await;
+    b.ready().await;
+    let writes = b.store.0.writes();
+    b.offer();
+    b.stage.kill("proxy");
+    let watch = b.watched().await;
+    assert_eq!(watch.verdict, Some(machine::healthy(7)));
+    assert_eq!(b.offer(), Word::Offers(true));
+    b.gets(Ok(instance())).await;
+    assert!(silent(&mut b.provider).await, "asked more than once");
+    assert_eq!(b.store.0.writes(), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_check_keeps_the_epoch_and_a_new_address_does_not() {
+    let mut b = bench(&machine::external().object).await;
+    let first = b.watched().await;
+    b.store
+        .0
+        .edit(&key(), |object| object.spec.health_check.period_seconds = 3);
+    b.changed();
+    let second = b.watched().await;
+    assert_eq!((second.epoch, second.period), (first.epoch, 3 * SECOND));
+    b.judge(first.epoch, true);
+    b.store.0.edit(&key(), |object| object.spec.max_leases = 3);
+    b.changed();
+    b.store.0.edit(&key(), |object| {
+        object.spec.endpoint.as_mut().unwrap().host = "other.example".into();
+    });
+    b.changed();
+    let third = b.watched().await;
+    assert_ne!(third.epoch, first.epoch);
+    assert_eq!((&*third.fetch.host, third.verdict), ("other.example", None));
+}

@@ -10,7 +10,7 @@ use crate::{
 };
 use crds::{Phase, conditions::ConditionType::*};
 
-const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
+const MINUTE: std::time::Duration = std::time::Duration::from_mins(1);
 
 fn next_create(hash: &str) -> Next {
     Next::Create(hash.into())

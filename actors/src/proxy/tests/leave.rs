@@ -26,9 +26,13 @@ fn releases(m: &mut Machine) {
 }
 
 #[test]
-fn an_object_that_is_not_held_by_us_is_left_alone() {
+fn an_object_that_is_not_held_by_us_is_left_alone_once_it_says_that_it_goes() {
     for mut m in [managed(), external()] {
         m = m.held_by_another().deleted();
+        assert_eq!(m.run(), Next::Rest);
+        assert_eq!(m.told().0, Phase::Deleting);
+        assert_eq!(m.writes, ["status"]);
+        m.forget();
         assert_eq!(m.run(), Next::Rest);
         assert_eq!(m.writes, [""; 0]);
     }

@@ -10,7 +10,7 @@ use crate::{
 };
 use crds::{Phase, conditions::ConditionType::*};
 
-const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
+const MINUTE: std::time::Duration = std::time::Duration::from_mins(1);
 
 fn next_create(hash: &str) -> Next {
     Next::Create(hash.into())
@@ -108,6 +108,36 @@ fn what_runs_goes_on_while_its_secret_is_away() {
     assert_eq!(m.run(), Next::Rest);
     assert_eq!(m.says(Provisioned), "!CloudInitError");
     assert_eq!(m.recorded_id(), None);
+}
+
+#[test]
+fn user_data_that_could_not_be_read_is_tried_again_and_the_object_says_why() {
+    let mut m = managed();
+    m.run();
+    for _ in 0..10 {
+        m.hear(Event::Unread("forbidden".into()));
+        assert!(m.sleeps() <= 15 * SECOND);
+        let reason = "!TransientError";
+        assert_eq!(told(&m), words(Phase::Pending, reason, reason));
+        assert_eq!(m.message(Synced), "forbidden");
+        m.forget();
+        assert_eq!(m.wakes(), Next::Resolve);
+        assert_eq!(m.writes, [""; 0]);
+    }
+    m.hear(Event::Resolved(Ok("h1".into())));
+    assert_eq!(m.run(), next_create("h1"));
+    // What runs is looked after all the while.
+    let mut m = ready();
+    m.hear(Event::SecretChanged);
+    m.run();
+    m.hear(Event::Unread("forbidden".into()));
+    assert_eq!(m.wakes(), Next::Resolve);
+    assert_eq!(told(&m), words(Phase::Ready, "Running", "!TransientError"));
+    m.hear(Event::Unread("forbidden".into()));
+    m.pass(2 * MINUTE);
+    assert_eq!(m.run(), Next::Resolve);
+    m.hear(Event::Unread("forbidden".into()));
+    assert_eq!(m.run(), next_get());
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl World {
         match &mut self.vm {
             Some(vm) if vm.goes => self.vm = None,
             Some(vm) if vm.state == InstanceState::Provisioning => {
-                vm.state = InstanceState::Running
+                vm.state = InstanceState::Running;
             }
             _ => {}
         }

@@ -1,7 +1,10 @@
 //! Verdicts, and what the status says.
 
 use super::machine::*;
-use crate::proxy::{memory::Event, next::Next};
+use crate::{
+    provider::contract::{ErrorClass, InstanceState, Operation},
+    proxy::{memory::Event, next::Next},
+};
 use crds::{Phase, conditions::ConditionType::*};
 
 #[test]
@@ -130,4 +133,46 @@ fn a_prober_that_fails_shows_until_it_has_a_word_again() {
     m.hear(Event::Judged(healthy(7)));
     m.run();
     assert_eq!(m.says(Synced), "Reconciled");
+}
+
+#[test]
+fn what_runs_is_not_called_ready_at_a_generation_that_nobody_has_looked_at() {
+    let mut m = ready().with(|object| object.spec.port = 3129).edited();
+    m.writes.clear();
+    assert_eq!(m.run(), Next::Resolve);
+    assert_eq!(m.writes, [""; 0], "said something of the new generation");
+    m.hear(Event::Resolved(Ok("two".into())));
+    m.run();
+    assert_eq!(
+        (m.says(Provisioned), m.says(Ready)),
+        ("!Replacing".into(), "!Replacing".into())
+    );
+}
+
+#[test]
+fn an_edited_proxy_is_tried_before_it_is_called_failed() {
+    let mut m = creating();
+    m.hear(fails(Operation::Create, ErrorClass::Permanent));
+    m.run();
+    assert_eq!(m.told().0, Phase::Failed);
+    let mut m = m.with(|object| object.spec.port = 3129).edited();
+    assert_eq!(m.run(), Next::Resolve);
+    m.hear(Event::Resolved(Ok("two".into())));
+    assert_eq!(m.run(), Next::Create("two".into()));
+    assert_eq!(m.says(Provisioned), "!Creating");
+}
+
+#[test]
+fn what_is_edited_for_want_of_room_is_built_once() {
+    let mut m = creating();
+    m.hear(fails(Operation::Create, ErrorClass::QuotaExceeded));
+    m.run();
+    let mut m = m.with(|object| object.spec.port = 3129).edited();
+    assert_eq!(m.run(), Next::Resolve);
+    m.hear(Event::Resolved(Ok("two".into())));
+    assert_eq!(m.run(), Next::Create("two".into()));
+    m.hear(made("x"));
+    m.run();
+    m.hear(got(InstanceState::Running, Some("10.0.0.1")));
+    assert!(matches!(m.run(), Next::Sleep(_)));
 }
