@@ -81,12 +81,12 @@ const BENCHES: [Bench; 6] = [
     },
     Bench {
         rows: &["fleet-ready", "fleet-writes", "fleet-steady-writes"],
-        bound: Duration::from_mins(4),
+        bound: Duration::from_mins(8),
         run: || Box::pin(fleet_ready::run()),
     },
     Bench {
         rows: &["memory-10k", "memory-flat"],
-        bound: Duration::from_mins(5),
+        bound: Duration::from_mins(8),
         run: || Box::pin(memory::run()),
     },
 ];

@@ -8,7 +8,7 @@
 
 use crate::{
     process::Helper,
-    report::{Bar, Row, number, quantile},
+    report::{Bar, Row, quantile},
     tree::{self, MemoryStore, Tree},
 };
 use actors::{
@@ -88,8 +88,8 @@ async fn lease(leases: Addr<LeasesMsg>) {
 struct Waiting {
     killed: Instant,
     epoch: Epoch,
-    /// What was handled by all incarnations when the successor was first seen.
-    handled: Option<u64>,
+    /// By all incarnations until then.
+    handled: u64,
 }
 
 struct Lab(Tree);
@@ -150,7 +150,7 @@ impl Lab {
                 Waiting {
                     killed,
                     epoch,
-                    handled: None,
+                    handled: seen.handled,
                 },
             );
         }
@@ -168,16 +168,12 @@ impl Lab {
             }
             sleep(Duration::from_millis(1)).await;
             for seen in self.0.directory.list() {
-                let Some(victim) = waiting
-                    .get_mut(&seen.path)
-                    .filter(|victim| victim.epoch < seen.epoch)
-                else {
+                let Some(victim) = waiting.get(&seen.path) else {
                     continue;
                 };
-                let took = victim.killed.elapsed();
-                if *victim.handled.get_or_insert(seen.handled) < seen.handled {
+                if victim.epoch < seen.epoch && victim.handled < seen.handled {
+                    millis.push(victim.killed.elapsed().as_secs_f64() * 1000.0);
                     waiting.remove(&seen.path);
-                    millis.push(number(u64::try_from(took.as_micros())?) / 1000.0);
                 }
             }
             let late = waiting
