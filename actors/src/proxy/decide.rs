@@ -37,9 +37,6 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let recorded = before.is_some_and(|before| before.provider_id == status.provider_id);
     let waits = next == Next::Resolve && recorded;
     let stale = before != Some(&status) && !left && !waits;
-    // What the next instance is made of is on record before the last one's key goes: whoever starts
-    // between the two looks the key up, finds nothing, and is in no doubt about what to create.
-    let hash_first = memory.backend == Backend::Gone && matches!(next, Next::WriteHash(_));
     let asks_api = stale || next.asks_api();
     // A replacement's hash comes before the old key is cleared. Cut off in between, the next one looks
     // for that key and finds nothing; an old hash without a key would leave in doubt whether there is
