@@ -1,7 +1,7 @@
 //! What a proxy does now. Pure: what has to be written first, then [`next`].
 
 use super::{
-    memory::{Around, Backend, Memory},
+    memory::{Around, Memory},
     next::{Next, next},
     status::status,
 };
