@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use k8s_openapi::ByteString;
 
-    fn secret(label: Option<&str>, key: &str) -> Option<Secret> {
+    fn secret(label: Option<&str>, key: &str) -> Secret {
         let mut secret = Secret {
             data: Some([(key.to_owned(), ByteString(b"#cloud-config".to_vec()))].into()),
             ..Secret::default()
@@ -200,7 +200,7 @@ mod tests {
                 .labels_mut()
                 .insert(names::CLOUD_INIT_LABEL.into(), value.into());
         }
-        Some(secret)
+        secret
     }
 
     #[test]
@@ -208,20 +208,23 @@ mod tests {
         for (secret, lacks) in [
             (None, "there is no Secret \"boot\""),
             (
-                secret(None, "user-data"),
+                Some(secret(None, "user-data")),
                 "label crawl.example.com/cloud-init=true",
             ),
             (
-                secret(Some("yes"), "user-data"),
+                Some(secret(Some("yes"), "user-data")),
                 "label crawl.example.com/cloud-init=true",
             ),
-            (secret(Some("true"), "userdata"), "no key \"user-data\""),
+            (
+                Some(secret(Some("true"), "userdata")),
+                "no key \"user-data\"",
+            ),
         ] {
             let error = user_data_in(secret, "boot", "user-data").expect_err(lacks);
             assert!(error.contains(lacks), "{error}");
             assert!(error.starts_with("spec.cloudInit.secretRef"), "{error}");
         }
-        let data = user_data_in(secret(Some("true"), "user-data"), "boot", "user-data");
+        let data = user_data_in(Some(secret(Some("true"), "user-data")), "boot", "user-data");
         assert_eq!(
             data.map(|d| d.bytes().to_vec()),
             Ok(b"#cloud-config".to_vec())
