@@ -65,7 +65,7 @@ const BENCHES: [Bench; 6] = [
         run: || Box::pin(ledger::run()),
     },
     Bench {
-        rows: &["lease-cycle"],
+        rows: &["lease-cycle", "lease-cpu"],
         bound: Duration::from_mins(1),
         run: || Box::pin(lease_cycle::run()),
     },

@@ -6,7 +6,8 @@
 //! connections and requests are the same, and all of it shares this process's threads.
 
 use crate::{
-    report::{Bar, Row, median, rate},
+    process,
+    report::{Bar, Row, median, number, rate},
     tree::{self, MemoryStore},
     wire::Wire,
 };
@@ -33,7 +34,7 @@ use warp::Filter as _;
 const PROXIES: usize = 10_000;
 const CONNECTIONS: usize = 64;
 const ROUNDS: usize = 9;
-const ROUND: Duration = Duration::from_millis(800);
+const ROUND: Duration = Duration::from_secs(1);
 /// What is released where the answer to an acquire names no lease.
 const NO_LEASE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -49,20 +50,52 @@ pub async fn run() -> anyhow::Result<Vec<Row>> {
         ours.push(round(api, ROUND).await?);
         bare.push(round(echo, ROUND).await?);
     }
-    let ratios = ours.iter().zip(&bare).map(|(ours, bare)| ours / bare);
-    let ratio = median(ratios.collect::<Vec<_>>());
-    Ok(vec![Row::of_ratio(
-        "lease-cycle",
-        "requests/s",
-        median(ours),
-        median(bare),
-        ratio,
-        Bar::AtLeast(0.7),
-    )])
+    let of = |number: fn(&Round) -> f64| {
+        let ratios = ours.iter().zip(&bare).map(|(a, b)| number(a) / number(b));
+        let middle = |all: &[Round]| median(all.iter().map(number));
+        (middle(&ours), middle(&bare), median(ratios))
+    };
+    let (speed, cpu) = (of(Round::per_second), of(Round::cpu_micros));
+    Ok(vec![
+        Row::of_ratio(
+            "lease-cycle",
+            "requests/s",
+            speed.0,
+            speed.1,
+            speed.2,
+            Bar::AtLeast(0.7),
+        ),
+        Row::of_ratio(
+            "lease-cpu",
+            "us of CPU a request",
+            cpu.0,
+            cpu.1,
+            cpu.2,
+            Bar::None,
+        ),
+    ])
 }
 
-/// Requests per second over all connections.
-async fn round(server: SocketAddr, lasts: Duration) -> anyhow::Result<f64> {
+/// What all connections together did.
+struct Round {
+    requests: u64,
+    took: Duration,
+    cpu: Duration,
+}
+
+impl Round {
+    fn per_second(&self) -> f64 {
+        rate(self.requests, self.took)
+    }
+
+    /// Of server and client, which are one process.
+    fn cpu_micros(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / number(self.requests)
+    }
+}
+
+async fn round(server: SocketAddr, lasts: Duration) -> anyhow::Result<Round> {
+    let cpu = process::cpu(std::process::id())?;
     let begun = Instant::now();
     let until = begun + lasts;
     let mut clients = JoinSet::new();
@@ -73,7 +106,11 @@ async fn round(server: SocketAddr, lasts: Duration) -> anyhow::Result<f64> {
     while let Some(client) = clients.join_next().await {
         requests += client??;
     }
-    Ok(rate(requests, begun.elapsed()))
+    Ok(Round {
+        requests,
+        took: begun.elapsed(),
+        cpu: process::cpu(std::process::id())?.saturating_sub(cpu),
+    })
 }
 
 /// Takes and gives back leases until then; says how many requests that were.
