@@ -10,7 +10,7 @@ demo: ## Show the main job on a Kubernetes of its own (KEEP=1 leaves it running,
 
 test: ## Run all tests, on a real API server, kubelet and Squid (needs root; installs what is missing)
 	@bash tests/lab/needs.sh
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 lint: ## Check format, lints and that generated files are up to date
 	cargo fmt --all --check
