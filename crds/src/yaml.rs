@@ -52,7 +52,7 @@ mod tests {
         let files: BTreeMap<String, String> = fs::read_dir(env!("CARGO_MANIFEST_DIR"))
             .expect("is a folder")
             .map(|entry| entry.expect("is readable").path())
-            .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+            .filter(|path| file_name(path).ends_with(".crawl.example.com.yaml"))
             .map(|path| {
                 (
                     file_name(&path),
