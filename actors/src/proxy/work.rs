@@ -32,6 +32,13 @@ use std::{
     time::Duration,
 };
 
+/// Before the first question to a provider, and before it is asked again when its actor went away.
+const RETRIES: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+];
 /// Longer than any provider's own deadline for one call, which ends it first.
 const PROVIDER_DEADLINE: Duration = Duration::from_mins(30);
 
@@ -181,7 +188,7 @@ impl ProxyActor {
             let created = match user_data {
                 Some(data) if user_data::spec_hash(&spec, data.as_ref()) == *hash => {
                     request.user_data = data;
-                    let ask = |reply| ProviderMsg::Create(Box::new(request), reply);
+                    let ask = |reply| ProviderMsg::Create(Box::new(request.clone()), reply);
                     Some(ask_provider(&deps, &spec, Operation::Create, ask).await)
                 }
                 _ => None,
@@ -194,7 +201,7 @@ impl ProxyActor {
         let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
         self.operation.start(|epoch| async move {
             let got = ask_provider(&deps, &spec, Operation::Get, |reply| {
-                ProviderMsg::Get(id, reply)
+                ProviderMsg::Get(id.clone(), reply)
             })
             .await;
             me.hint(ProxyMsg::Got(epoch, got));
@@ -205,7 +212,7 @@ impl ProxyActor {
         let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
         self.operation.start(|epoch| async move {
             let deleted = ask_provider(&deps, &spec, Operation::Delete, |reply| {
-                ProviderMsg::Delete(id, reply)
+                ProviderMsg::Delete(id.clone(), reply)
             })
             .await;
             me.hint(ProxyMsg::Deleted(epoch, deleted));
@@ -239,18 +246,22 @@ async fn ask_provider<T: Send + 'static>(
     deps: &Deps,
     spec: &ProxySpec,
     operation: Operation,
-    question: impl FnOnce(Reply<Result<T, ProviderError>>) -> ProviderMsg,
+    question: impl Fn(Reply<Result<T, ProviderError>>) -> ProviderMsg,
 ) -> Result<T, ProviderError> {
     let name = spec.provider.as_deref().unwrap_or_default();
-    let provider = deps
-        .roster
-        .borrow()
-        .get(name)
-        .map(|listed| listed.addr.clone());
-    let asked = match provider {
-        Some(provider) => provider.ask(PROVIDER_DEADLINE + PATIENCE, question).await,
-        None => Err(AskError::Down),
-    };
+    let addr = || deps.roster.borrow().get(name).map(|l| l.addr.clone());
+    let mut asked = Err(AskError::Down);
+    // A provider's actor that was killed is back in milliseconds, and every call may be made twice:
+    // that is no news for the user.
+    for pause in RETRIES {
+        tokio::time::sleep(pause).await;
+        if let Some(provider) = addr() {
+            asked = provider.ask(PROVIDER_DEADLINE + PATIENCE, &question).await;
+        }
+        if !matches!(asked, Err(AskError::Down | AskError::Dropped)) {
+            break;
+        }
+    }
     asked.unwrap_or_else(|error| {
         Err(ProviderError {
             class: ErrorClass::Transient,
