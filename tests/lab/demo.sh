@@ -77,6 +77,8 @@ fi
 
 step 'Apply the custom resource definitions'
 run kubectl apply -k crds
+# A definition that is a moment old has no conditions yet, which `kubectl wait` takes for an error.
+for _ in $(seq 50); do [ -z "$(kubectl get crd proxies.crawl.example.com -o jsonpath='{.status.conditions}')" ] || break; sleep 0.1; done
 kubectl wait --for=condition=Established crd/proxies.crawl.example.com --timeout=30s >/dev/null
 took
 
