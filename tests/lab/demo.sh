@@ -3,7 +3,9 @@
 #   tests/lab/demo.sh            brings a Kubernetes up on this machine (root), and takes it down again
 #   KEEP=1 tests/lab/demo.sh     leaves all of it running and says how to go on by hand
 #   KUBECONFIG=… tests/lab/demo.sh   uses that cluster; its pods must be reachable from this machine
-# With KUBECONFIG the proxies fetch $DEMO_URL (default https://www.gstatic.com/generate_204).
+# With KUBECONFIG the proxies fetch $DEMO_URL (default https://www.gstatic.com/generate_204), the crawler
+# $DEMO_PAGE (the same), and the pods are of $DEMO_IMAGE; the definitions stay in the cluster.
+# The operator's addresses are 127.0.0.1:$DEMO_PORT (18090) for the lease API, and the next two ports.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/../.."
 
@@ -46,6 +48,11 @@ trap 'exit 130' INT TERM
 need cargo 'https://rustup.rs'
 if [ -n "$own_cluster" ]; then bash tests/lab/needs.sh; else for program in cc curl python3; do need "$program"; done; fi
 mkdir -p "$work"; rm -f "$work/operator.log"
+port=${DEMO_PORT:-18090}; api=127.0.0.1:$port metrics=127.0.0.1:$((port + 1)) health=127.0.0.1:$((port + 2))
+# An operator of an earlier KEEP=1 would answer in place of this one.
+for address in "$api" "$metrics" "$health"; do
+    if (exec 3<>"/dev/tcp/${address/://}") 2>/dev/null; then fail "$address is taken, by an earlier demo perhaps: end that, or set DEMO_PORT"; fi
+done
 
 step 'Build the operator (the first time compiles it all: minutes)'
 cargo build --quiet --bin proxy-operator --example judge
@@ -71,28 +78,32 @@ if [ -n "$own_cluster" ]; then
     took "$page answers with the address that it is asked from"
 else
     need kubectl
+    step "Use the cluster of KUBECONFIG: $(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}' 2>/dev/null)"
+    kubectl version >/dev/null || fail "no cluster answers (KUBECONFIG=$KUBECONFIG); unset KUBECONFIG for one that the demo brings up itself"
+    took answers
     url=${DEMO_URL:-https://www.gstatic.com/generate_204} page=${DEMO_PAGE:-$url}
     ca=() curl_ca=() image=${DEMO_IMAGE:-ubuntu/squid:6.6-24.04_edge} squid=/usr/sbin/squid
 fi
 
 step 'Apply the custom resource definitions'
 run kubectl apply -k crds
+# A definition that is a moment old has no conditions yet, which `kubectl wait` takes for an error.
+for _ in $(seq 50); do [ -z "$(kubectl get crd proxies.crawl.example.com -o jsonpath='{.status.conditions}')" ] || break; sleep 0.1; done
 kubectl wait --for=condition=Established crd/proxies.crawl.example.com --timeout=30s >/dev/null
 took
 
 step 'Start the operator'
 printf 'providers:\n  - name: kubernetes\n    type: kubernetes\n    kubernetes: {image: "%s"}\n' "$image" >"$work/providers.yaml"
-api=127.0.0.1:${DEMO_PORT:-18090}
 "$target/proxy-operator" --providers-config "$work/providers.yaml" "${ca[@]}" --log-format text \
-    --discovery-addr "$api" --metrics-bind-address 127.0.0.1:18080 --health-probe-bind-address 127.0.0.1:18081 \
+    --discovery-addr "$api" --metrics-bind-address "$metrics" --health-probe-bind-address "$health" \
     >"$work/operator.log" 2>&1 &
 operator_pid=$!
 for _ in $(seq 300); do
-    curl -fsS http://127.0.0.1:18081/readyz >/dev/null 2>&1 && break
+    curl -fsS "http://$health/readyz" >/dev/null 2>&1 && break
     kill -0 $operator_pid 2>/dev/null || fail 'the operator did not start'
     sleep 0.1
 done
-curl -fsS http://127.0.0.1:18081/readyz >/dev/null || fail 'the operator is not ready'
+curl -fsS "http://$health/readyz" >/dev/null || fail 'the operator is not ready'
 took "ready, its log is $work/operator.log"
 
 step 'A proxy that somebody else runs already'
@@ -185,13 +196,14 @@ if [ -n "${KEEP:-}" ]; then
     kubectl get px -n $fleet -w
     kubectl describe px -n $fleet berlin
     curl http://$api/v1/proxies
-    curl http://127.0.0.1:18080/metrics
+    curl http://$metrics/metrics
     tail -f $work/operator.log
 To end it:
     kubectl delete px -n $fleet --all
     kill $operator_pid $judge_pid
 Y
-    if [ -n "$own_cluster" ]; then echo "    bash $PWD/tests/lab/cluster.sh down $work $index"; fi
+    if [ -n "$own_cluster" ]; then echo "    bash $PWD/tests/lab/cluster.sh down $work $index"
+    else printf '    kubectl delete namespace %s %s\n    kubectl delete -k %s    # all Proxies of the cluster with it\n' "$fleet" "$legacy" "$PWD/crds"; fi
     disown -a
     exit 0
 fi
@@ -209,3 +221,4 @@ kill -TERM $operator_pid; code=0; wait $operator_pid || code=$?; operator_pid=''
 [ $code = 0 ] || fail "the operator ended with exit code $code"
 took 'stopped in order'
 printf '\n%sThat was the main job.%s `KEEP=1 make demo` leaves it running for you.\n' "$bold" "$plain"
+[ -n "$own_cluster" ] || echo "The definitions stay in your cluster: kubectl delete -k $PWD/crds (and all Proxies with them)."
