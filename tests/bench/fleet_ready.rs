@@ -62,6 +62,7 @@ pub async fn run() -> anyhow::Result<Vec<Row>> {
         "bench: fleet-ready: created in {created:.1?}, Ready in {measured:.1?}, {writes:.2} writes a proxy"
     );
     let steady = steady_writes(&cluster).await?;
+    eprintln!("bench: fleet-ready: {steady} writes in {STEADY:?} of steady state");
     drop(operator);
     cluster.clear().await?;
 

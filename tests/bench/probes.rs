@@ -54,8 +54,8 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 const CONCURRENCY: usize = 32;
-const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_secs(2);
+const ROUNDS: usize = 11;
+const ROUND: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Of `probe-core`: so many proxies, each probed this often.
 const PROXIES: u32 = 10_000;
