@@ -164,8 +164,11 @@ async fn patch(api: &Api<Proxy>, name: &str, write: Write) -> kube::Result<Proxy
 /// The user-data, or what is missing, in words that say what to do.
 fn user_data_in(secret: Option<Secret>, name: &str, key: &str) -> Result<UserData, String> {
     let field = "spec.cloudInit.secretRef";
-    let secret = secret.ok_or_else(|| format!("{field}: there is no Secret {name:?}"))?;
     let label = names::CLOUD_INIT_LABEL;
+    // Only labelled Secrets are watched, so one that comes without the label is not seen to come.
+    let secret = secret.ok_or_else(|| {
+        format!("{field}: there is no Secret {name:?}; it is seen once it is there with the label {label}=true")
+    })?;
     if secret.labels().get(label).map(String::as_str) != Some(names::TRUE) {
         return Err(format!(
             "{field}: Secret {name:?} lacks the label {label}=true"

@@ -352,6 +352,10 @@ impl Memory {
             }
             _ => None,
         };
+        if before == Some(true) && !verdict.healthy && self.problem.is_none() {
+            // The drift interval is for what egresses: this instance may be gone.
+            self.due = None;
+        }
         self.verdict = Some(Box::new(verdict));
         note.into_iter().collect()
     }

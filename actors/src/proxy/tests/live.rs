@@ -142,6 +142,17 @@ fn steady_looks_and_probes_write_nothing() {
 }
 
 #[test]
+fn a_proxy_that_stops_egressing_is_looked_at_at_once() {
+    let mut m = ready();
+    m.hear(Event::Judged(unhealthy("no route")));
+    assert_eq!(m.run(), next_get());
+    m.hear(got(InstanceState::Running, Some("10.0.0.1")));
+    m.run();
+    m.hear(Event::Judged(unhealthy("no route")));
+    assert!(matches!(m.run(), Next::Sleep(_)), "once for each flip");
+}
+
+#[test]
 fn a_new_address_has_no_verdict() {
     let mut m = ready();
     m.wakes();
