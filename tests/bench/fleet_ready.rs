@@ -128,7 +128,8 @@ async fn all_ready(operator: &Operator, begun: Instant) -> anyhow::Result<Durati
         // A scrape of so many proxies costs tens of milliseconds: half of what is left, as fast as it
         // went since the last one, until the next.
         let gained = number(ready.saturating_sub(before.1)).max(1.0);
-        let left = number(PROXIES as u64 - ready) / gained * (took - before.0).as_secs_f64();
+        let left =
+            number(PROXIES as u64 - ready) / gained * took.saturating_sub(before.0).as_secs_f64();
         before = (took, ready);
         sleep(Duration::from_secs_f64((left / 2.0).clamp(0.1, 2.0))).await;
     }
