@@ -5,6 +5,12 @@
 //! the API server starves.)
 //! It is scraped every 30 s, as it would be. How much of an hour at the default period that makes is
 //! told. The breakdown weighs each part alone, ten thousand times, in a process of its own.
+//!
+//! What limits it, by counting live allocations of each size: a proxy costs some 23 KB of heap, of which
+//! its two ractor actors are 12.6 KB before they hold anything. Each has a supervision channel whose first
+//! block takes 2 592 bytes (32 slots of 80, though these actors have no children), a message channel
+//! (800, and as much again after some dozens of messages), two channel heads (512 each), its task (768)
+//! and ractor's boxed loop (784).
 
 use crate::{
     cluster::{self, Cluster},
