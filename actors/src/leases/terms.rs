@@ -123,7 +123,7 @@ pub struct Grant {
 
 /// Why nothing was granted. `unhealthy + at_capacity + in_cooldown` sum up to `considered`, as checked in that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct NoMatch {
     pub considered: usize,
     pub unhealthy: usize,
@@ -145,7 +145,7 @@ pub enum AcquireError {
 /// What a client found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum ReportResult {
     Ok,
     RateLimited,

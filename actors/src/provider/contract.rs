@@ -97,7 +97,7 @@ pub struct Instance {
 /// The five calls, as metric labels and span names spell them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Operation {
     Create,
     Get,
