@@ -33,6 +33,16 @@ pub enum Exit {
     Escalated,
 }
 
+impl Exit {
+    /// The exit code of the process.
+    fn code(self) -> u8 {
+        match self {
+            Self::Stopped => 0,
+            Self::Escalated => EXIT_ESCALATED,
+        }
+    }
+}
+
 /// Manages fleets of egress proxies on Kubernetes and leases them to crawlers
 #[derive(Debug, Parser)]
 #[command(name = "proxy-operator", version = telemetry::VERSION_AND_COMMIT, propagate_version = true)]
@@ -139,8 +149,7 @@ fn run(args: RunArgs) -> ExitCode {
     // All lines are out before the one that says why the program ends.
     drop(logs);
     match ended {
-        Ok(Exit::Stopped) => ExitCode::SUCCESS,
-        Ok(Exit::Escalated) => ExitCode::from(EXIT_ESCALATED),
+        Ok(exit) => ExitCode::from(exit.code()),
         Err(e) => refuse(telemetry::with_causes(e.as_ref())),
     }
 }

@@ -158,3 +158,9 @@ fn two_servers_on_one_address_are_refused() {
         "--discovery-addr and --health-probe-bind-address want the same address :8081"
     );
 }
+
+#[test]
+fn an_ordered_stop_and_an_escalation_are_told_apart_by_their_exit_codes() {
+    assert_eq!(Exit::Stopped.code(), 0);
+    assert_eq!(Exit::Escalated.code(), 70);
+}
