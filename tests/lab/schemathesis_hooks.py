@@ -26,14 +26,3 @@ def before_call(context, case, kwargs):
     for name in list(headers):
         if name.lower() == "idempotency-key" and re.fullmatch("[!-~]{1,128}", str(headers[name])):
             headers[name] = str(headers[name])[:96] + uuid.uuid4().hex
-    spoil_target(case)
-
-
-def spoil_target(case):
-    """A string that is meant to violate `host` is any string, and now and then a good host name. Unless it has
-    a character that no host name has, it is made to: what should be refused has to be refusable."""
-    negative = case.meta is not None and case.meta.generation.mode.value == "negative"
-    target = case.body.get("target") if isinstance(case.body, dict) else None
-    if negative and isinstance(target, str) and not re.search(r"[^\w.:\-\u0080-\U0010ffff]|_", target):
-        # A body of its own: the fuzzer makes others from this one.
-        case.body = {**case.body, "target": target + " "}
