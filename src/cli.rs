@@ -4,25 +4,65 @@
 //! with flags, files or the cluster at start-up ends as one line on stderr and exit code 2.
 //! Logs go to stderr too, so that stdout holds nothing but what a command prints.
 
+pub mod actors;
+pub mod client;
+pub mod completions;
+pub mod egress_ips;
+pub mod leases;
 pub mod options;
+pub mod screen;
+pub mod table;
 pub mod token;
 pub mod values;
+pub mod view;
 
-use crate::{config, telemetry, wiring};
+use crate::{
+    config,
+    telemetry::{self, traces::Traces},
+    wiring,
+};
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use options::{RunArgs, RunOptions};
+use serde_json::Value;
 use std::{
     ffi::OsString,
     fmt::Display,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
+/// The answer is no.
+const EXIT_NO: u8 = 1;
 /// Set-up went wrong: a flag, a file, the cluster. Nothing was touched.
 const EXIT_SETUP: u8 = 2;
 /// The actor tree could not be kept alive (`EX_SOFTWARE`); a restart by the kubelet may mend it.
 const EXIT_ESCALATED: u8 = 70;
+
+/// Told a second time to stop, the operator ended at once and left undone what it was finishing.
+pub(crate) const EXIT_HURRIED: u8 = 130;
+
+/// Every exit code, and when it is.
+pub const EXIT_CODES: [(u8, &str); 5] = [
+    (0, "done; `run`: stopped as asked"),
+    (
+        EXIT_NO,
+        "the answer is no: no such actor or lease, no proxy that matches, a proxy that does not egress",
+    ),
+    (
+        EXIT_SETUP,
+        "wrong flags, files or cluster, or no answer; nothing was touched",
+    ),
+    (
+        EXIT_ESCALATED,
+        "`run`: the operator could not keep itself running, and stopped in order",
+    ),
+    (
+        EXIT_HURRIED,
+        "`run`: told a second time to stop, it ended at once",
+    ),
+];
 
 /// How a run that had started ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +102,43 @@ enum Command {
         /// The file to check
         file: PathBuf,
     },
+    /// Show the actors of a running operator, live if wanted; kill some
+    Actors(actors::ActorsArgs),
+    /// List proxies; acquire, renew, release and report on leases
+    Leases(leases::LeasesArgs),
+    /// Fetch a page through every proxy and show from where it was asked
+    EgressIps(egress_ips::EgressIpsArgs),
+    /// Print what a shell needs to complete these commands
+    Completions(completions::CompletionsArgs),
+}
+
+/// Why a command has no success to show.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The answer is no; exit code 1.
+    #[error("{0}")]
+    No(String),
+    /// The answer is no, and what was printed says so; exit code 1.
+    #[error("see above")]
+    Shown,
+    /// It could not be asked; exit code 2.
+    #[error("{0}")]
+    Setup(String),
+}
+
+impl Failure {
+    fn setup(error: impl std::error::Error + 'static) -> Self {
+        Self::Setup(telemetry::with_causes(&error))
+    }
+}
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// Columns, for people.
+    Table,
+    /// JSON, for programs.
+    Json,
 }
 
 /// The whole program, from its arguments to its exit code.
@@ -76,6 +153,10 @@ pub fn main() -> ExitCode {
         Ok(Command::Run(args)) => run(*args),
         Ok(Command::Crds) => print(&crds::yaml::yaml()),
         Ok(Command::CheckConfig { file }) => check_config(&file),
+        Ok(Command::Actors(args)) => ask(args.run()),
+        Ok(Command::Leases(args)) => ask(args.run()),
+        Ok(Command::EgressIps(args)) => ask(args.run()),
+        Ok(Command::Completions(args)) => print(&String::from_utf8_lossy(&args.script(command()))),
         Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&e.render().to_string())
         }
@@ -100,7 +181,8 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap:
     <Cli as clap::FromArgMatches>::from_arg_matches(&matches).map(|cli| cli.command)
 }
 
-fn command() -> clap::Command {
+/// The commands, with the flags of `run` shown for the whole program.
+pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let about = |command: &clap::Command| {
         command
@@ -121,7 +203,8 @@ fn command() -> clap::Command {
             .after_help(format!(
                 "Other commands:\n{others}\n\n\
                  Exit codes:\n  0   stopped as asked\n  2   wrong flags, files or cluster; nothing was touched\n  \
-                 70  the operator could not keep itself running"
+                 70  the operator could not keep itself running\n  \
+                 130 told a second time to stop: ended at once"
             ))
     })
 }
@@ -132,10 +215,6 @@ fn run(args: RunArgs) -> ExitCode {
         Ok(options) => options,
         Err(e) => return refuse(e),
     };
-    let logs = match telemetry::init(log_format, &log_level) {
-        Ok(logs) => logs,
-        Err(e) => return refuse(e),
-    };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -143,7 +222,21 @@ fn run(args: RunArgs) -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => return refuse(format_args!("cannot start the threads: {e}")),
     };
+    let traces = {
+        let _within = runtime.enter();
+        match Traces::from_env() {
+            Ok(traces) => traces,
+            Err(e) => return refuse(e),
+        }
+    };
+    let logs = match telemetry::init(log_format, &log_level, traces.as_ref()) {
+        Ok(logs) => logs,
+        Err(e) => return refuse(e),
+    };
     let ended = runtime.block_on(wiring::run(options));
+    if let Some(traces) = traces {
+        traces.flush();
+    }
     // A call that hangs on a blocking thread must not hold the exit up.
     runtime.shutdown_background();
     // All lines are out before the one that says why the program ends.
@@ -164,13 +257,69 @@ fn check_config(file: &Path) -> ExitCode {
     }
 }
 
+/// Runs a command that asks a running operator.
+fn ask(command: impl Future<Output = Result<(), Failure>>) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(e) => return refuse(format_args!("cannot start: {e}")),
+    };
+    let ended = runtime.block_on(command);
+    // A name lookup that hangs must not hold the exit up.
+    runtime.shutdown_background();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Shown) => ExitCode::from(EXIT_NO),
+        Err(why @ Failure::No(_)) => {
+            refuse(why);
+            ExitCode::from(EXIT_NO)
+        }
+        Err(why @ Failure::Setup(_)) => refuse(why),
+    }
+}
+
 fn print(text: &str) -> ExitCode {
+    match write(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => refuse(e),
+    }
+}
+
+/// Prints to stdout.
+fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Ok(()),
         // `proxy-operator crds | head -1` is no failure.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(e) => refuse(format_args!("cannot write to stdout: {e}")),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(Failure::Setup(format!("cannot write to stdout: {e}"))),
+    }
+}
+
+/// Prints an answer as JSON.
+fn emit(answer: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(answer).map_err(Failure::setup)?;
+    text.push('\n');
+    write(&text)
+}
+
+/// Prints an answer a line, again after each `interval`, until there is none or nobody reads.
+async fn emit_again(
+    interval: Duration,
+    mut answer: impl AsyncFnMut() -> Result<Value, Failure>,
+) -> Result<(), Failure> {
+    loop {
+        let line = format!("{}\n", answer().await?);
+        let mut out = io::stdout().lock();
+        match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(e) => return Err(Failure::Setup(format!("cannot write to stdout: {e}"))),
+        }
+        drop(out);
+        tokio::time::sleep(interval).await;
     }
 }
 

@@ -6,8 +6,13 @@
 
 mod expansion;
 pub mod names;
+pub mod source;
 
-use crate::providers::kubernetes::config::KubernetesConfig;
+use crate::providers::{
+    gcp::{config::GcpConfig, firewall},
+    kubernetes::config::KubernetesConfig,
+    kvm::config::KvmConfig,
+};
 use serde::de::DeserializeOwned;
 use serde_yaml::{Mapping, Value};
 use std::{
@@ -42,7 +47,9 @@ pub struct ProviderEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the types carry the names of their backends")]
 pub enum Settings {
+    Gcp(GcpConfig),
     Kubernetes(KubernetesConfig),
+    Kvm(KvmConfig),
 }
 
 /// A type of provider: its word in the file, which is also the key of its block, and how the block
@@ -53,10 +60,20 @@ struct Backend {
 }
 
 /// Every type that a file may name.
-const BACKENDS: [Backend; 1] = [Backend {
-    kind: "kubernetes",
-    read: |block| read_block(block).map(Settings::Kubernetes),
-}];
+const BACKENDS: [Backend; 3] = [
+    Backend {
+        kind: "gcp",
+        read: |block| read_block(block).map(Settings::Gcp),
+    },
+    Backend {
+        kind: "kubernetes",
+        read: |block| read_block(block).map(Settings::Kubernetes),
+    },
+    Backend {
+        kind: "kvm",
+        read: |block| read_block(block).map(Settings::Kvm),
+    },
+];
 
 /// Why a providers file is refused.
 #[derive(Debug, thiserror::Error)]
@@ -193,6 +210,9 @@ fn entry(value: Value) -> Result<ProviderEntry, Fault> {
     }
     let settings = (backend.read)(block.unwrap_or_default())
         .map_err(|fault| fault.within_block(backend.kind))?;
+    if let Settings::Gcp(config) = &settings {
+        firewall::name_fits(&name, config).map_err(|problem| Fault::new("name", problem))?;
+    }
     Ok(ProviderEntry {
         name,
         settings,
@@ -245,7 +265,9 @@ impl ProviderEntry {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.settings {
+            Settings::Gcp(_) => "gcp",
             Settings::Kubernetes(_) => "kubernetes",
+            Settings::Kvm(_) => "kvm",
         }
     }
 }
@@ -255,21 +277,31 @@ impl fmt::Display for ProviderEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.kind())?;
         match &self.settings {
+            Settings::Gcp(config) => write!(f, ", {config}"),
             Settings::Kubernetes(config) => {
-                let ports: Vec<_> = config
-                    .connect_ports
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect();
-                write!(
-                    f,
-                    ", image {}, CONNECT to {}",
-                    config.image,
-                    ports.join(", ")
-                )
+                let ports = joined(&config.connect_ports);
+                write!(f, ", image {}, CONNECT to {ports}", config.image)
+            }
+            Settings::Kvm(config) => {
+                let hosts = config.hosts.iter();
+                let hosts = hosts.map(|host| format!("{} at {}", host.name, host.address));
+                let types = joined(config.machine_types.keys());
+                write!(f, ", hosts {}, machine types {types}", joined(hosts))?;
+                if !config.images.is_empty() {
+                    write!(f, ", images {}", joined(config.images.keys()))?;
+                }
+                if config.insecure_ignore_host_key {
+                    f.write_str(", host keys NOT checked")?;
+                }
+                Ok(())
             }
         }
     }
+}
+
+fn joined(items: impl IntoIterator<Item = impl fmt::Display>) -> String {
+    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
+    items.join(", ")
 }
 
 impl Fault {

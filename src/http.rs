@@ -1,4 +1,4 @@
-//! The HTTP servers: the lease API, and the operations endpoints.
+//! The HTTP servers: the lease API, the operations endpoints, the admin server.
 //!
 //! | file | is |
 //! |---|---|
@@ -8,13 +8,16 @@
 //! | [`body`], [`query`], [`target`], [`lease_id`], [`reading`] | what a request says, validated |
 //! | [`answers`], [`refusal`] | what is answered |
 //! | [`auth`] | who may ask |
+//! | [`admin`] | the actors from outside |
+//! | [`forward`] | from a follower to the leader |
 //! | [`openapi`] | the API's description of itself, made from the types above |
-//! | [`metrics`] | counts and times by route |
+//! | [`metrics`], [`trace`] | counts, times and spans by route |
 //! | [`ops`] | `/metrics`, `/healthz`, `/readyz` |
 //! | [`bind`] | where a server listens, as flags spell it |
 //! | [`server`], [`listener`] | the accept loop, and the bound listener that an actor serves |
 //! | [`ledger_desk`] | the desk over the leases actor |
 
+pub mod admin;
 pub mod answers;
 pub mod api;
 pub mod auth;
@@ -23,6 +26,7 @@ pub mod body;
 #[cfg(test)]
 mod contract_test;
 pub mod desk;
+pub mod forward;
 pub mod lease_id;
 pub mod ledger_desk;
 pub mod listener;
@@ -37,6 +41,7 @@ pub mod server;
 pub mod target;
 #[cfg(test)]
 mod testing;
+mod trace;
 
 pub use api::{Api, Settings};
 pub use auth::Auth;

@@ -6,5 +6,6 @@ pub mod http;
 pub mod kube;
 pub mod probe;
 pub mod providers;
+pub mod reference;
 pub mod telemetry;
 pub mod wiring;

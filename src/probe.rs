@@ -31,6 +31,7 @@ mod tls;
 
 use actors::prober::probe::{FailureKind, Fetch, Outcome, Probe, ProbeFailure};
 use budget::Budget;
+use bytes::Bytes;
 use dial::Resolver;
 use futures::future::BoxFuture;
 use stage::Stage;
@@ -63,17 +64,34 @@ impl NetProbe {
         })
     }
 
-    async fn run(&self, fetch: &Fetch) -> Outcome {
+    /// Fetches a page as a probe does, and returns as much of it as a probe reads.
+    ///
+    /// # Errors
+    /// Those of a probe.
+    pub async fn page(&self, fetch: &Fetch) -> Result<Vec<u8>, ProbeFailure> {
+        let mut page = Vec::new();
+        self.run(fetch, &mut page).await?;
+        Ok(page.concat())
+    }
+
+    /// Whether a URL can be fetched at all.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_url(&self, url: &str) -> Result<(), ProbeFailure> {
+        target_of(url).map(drop)
+    }
+
+    async fn run(&self, fetch: &Fetch, page: &mut impl Extend<Bytes>) -> Outcome {
         let budget = Budget::start(fetch.timeout);
         let proxy = dial::authority(&fetch.host, fetch.port);
-        let target = Target::parse(&fetch.url).map_err(|error| {
-            Stage::Prepare { url: &fetch.url }.failed(FailureKind::Protocol, error)
-        })?;
+        let target = target_of(&fetch.url)?;
 
         let addresses = self.resolver.resolve(fetch, &budget).await?;
         let dialled = Instant::now();
         let stream = dial::dial(&addresses, &budget).await?;
-        let answered = self.get(stream, &proxy, &target, fetch.expected_status, &budget);
+        let expected = fetch.expected_status;
+        let answered = self.get(stream, &proxy, &target, expected, &budget, page);
         Ok(answered.await?.duration_since(dialled))
     }
 
@@ -85,9 +103,10 @@ impl NetProbe {
         target: &Target,
         expected: u16,
         budget: &Budget,
+        page: &mut impl Extend<Bytes>,
     ) -> Result<Instant, ProbeFailure> {
         let Some(name) = &target.tls_name else {
-            return get::get(stream, proxy, target, expected, budget).await;
+            return get::get(stream, proxy, target, expected, budget, page).await;
         };
         let early = connect::tunnel(&mut stream, proxy, &target.authority, budget).await?;
         let (read, write) = stream.split();
@@ -101,12 +120,26 @@ impl NetProbe {
             .spend(stage, "the handshake did not end", handshake)
             .await?
             .map_err(|error| stage.failed(FailureKind::Tls, error))?;
-        get::get(session, proxy, target, expected, budget).await
+        get::get(session, proxy, target, expected, budget, page).await
+    }
+}
+
+fn target_of(url: &str) -> Result<Target, ProbeFailure> {
+    let stage = Stage::Prepare { url };
+    Target::parse(url).map_err(|error| stage.failed(FailureKind::Protocol, error))
+}
+
+/// What a probe makes of the page.
+struct Unread;
+
+impl Extend<Bytes> for Unread {
+    fn extend<T: IntoIterator<Item = Bytes>>(&mut self, page: T) {
+        page.into_iter().for_each(drop);
     }
 }
 
 impl Probe for NetProbe {
     fn probe<'a>(&'a self, fetch: &'a Fetch) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.run(fetch))
+        Box::pin(async move { self.run(fetch, &mut Unread).await })
     }
 }

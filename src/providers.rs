@@ -3,7 +3,9 @@
 //! A backend is a [`Provider`](actors::provider::contract::Provider); who calls it, when, and what
 //! a failure leads to is decided elsewhere.
 
+pub mod gcp;
 pub mod kubernetes;
+pub mod kvm;
 
 /// The mark that says an instance is the work of some proxy-operator; its value is `true`.
 pub const MANAGED_MARK: &str = "proxy-operator-managed";

@@ -1,20 +1,30 @@
-//! What the program says about itself: log lines on stderr and the metrics that belong to no actor.
+//! What the program says about itself: log lines on stderr, traces, and the metrics that belong to no
+//! actor.
 //!
 //! A log line never holds the program up: it is handed to a thread of its own ([`lines`]), and what
 //! that thread cannot get rid of is counted and dropped.
 
 mod causes;
 pub mod gauges;
-mod json;
 pub mod lines;
+mod log;
 pub mod metrics;
+pub mod traces;
 
 pub use causes::with_causes;
 
 use crate::cli::values::LogFilter;
 use lines::{Flush, Lines};
+use log::{Format, LogLayer, json, text};
 use std::io::{self, IsTerminal};
-use tracing_subscriber::{Layer, layer::SubscriberExt, util::SubscriberInitExt};
+use traces::Traces;
+use tracing::Metadata;
+use tracing_subscriber::{
+    Layer,
+    filter::{FilterExt, filter_fn},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// The program's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -51,34 +61,82 @@ pub enum InitError {
     Taken(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends the log of the whole process to stderr, panics included. Keep what it returns until the
-/// end: dropping it writes out what is still under way, for a second at most.
+/// Google's libraries can make whole requests fields of spans, user-data included. What is worth knowing of
+/// them is said by the gcp provider, so nothing of theirs is logged, whatever the filter says.
+fn may_be_logged(about: &Metadata<'_>) -> bool {
+    !about.target().starts_with("google_cloud_")
+}
+
+/// Sends the log of the whole process to stderr, panics included, and its spans to `traces`. Keep what
+/// it returns until the end: dropping it writes out what is still under way, for a second at most.
 ///
 /// # Errors
 /// [`InitError`]
-pub fn init(format: LogFormat, filter: &LogFilter) -> Result<Flush, InitError> {
+pub fn init(
+    format: LogFormat,
+    filter: &LogFilter,
+    traces: Option<&Traces>,
+) -> Result<Flush, InitError> {
     let filter = filter.build()?;
     let notice = match format {
         LogFormat::Json => json::dropped,
-        LogFormat::Text => |count| format!("{count} log lines were dropped\n"),
+        LogFormat::Text => text::dropped,
+    };
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let line: Format = match format {
+        LogFormat::Json => json::line,
+        LogFormat::Text if colour => text::coloured,
+        LogFormat::Text => text::line,
     };
     let (lines, flush) = Lines::start(io::stderr(), notice)?;
-    let layer = match format {
-        LogFormat::Json => json::JsonLayer::new(lines).boxed(),
-        LogFormat::Text => tracing_subscriber::fmt::layer()
-            .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-            // It would print to stderr by a macro that panics when stderr is closed.
-            .log_internal_errors(false)
-            .with_writer(lines)
-            .boxed(),
-    };
     tracing_subscriber::registry()
-        .with(layer.with_filter(filter))
+        .with(traces.map(|traces| traces.layer().with_filter(traces.filter())))
+        .with(LogLayer::new(lines, line).with_filter(filter.and(filter_fn(may_be_logged))))
         .try_init()?;
     std::panic::set_hook(Box::new(|panic| {
         let what = panic.payload_as_str().unwrap_or("no message");
         let place = panic.location().map(ToString::to_string);
         tracing::error!(target: "panic", place, "panicked: {what}");
     }));
+    if let Some(traces) = traces {
+        traces.remark();
+    }
     Ok(flush)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    };
+    use tracing::{Event, Subscriber};
+    use tracing_subscriber::layer::Context;
+
+    /// Counts what it hears.
+    struct Counter(Arc<AtomicUsize>);
+
+    impl<S: Subscriber> Layer<S> for Counter {
+        fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn google_s_libraries_are_not_logged_even_when_asked_for() {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let filter: LogFilter = "trace,google_cloud_compute_v1::tracing=trace"
+            .parse()
+            .expect("a filter");
+        let filter = filter.build().expect("a filter");
+        let layer = Counter(Arc::clone(&heard)).with_filter(filter.and(filter_fn(may_be_logged)));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::trace!(target: "google_cloud_compute_v1::tracing", "a request");
+            tracing::error!(target: "google_cloud_gax_internal", "a request");
+            assert_eq!(heard.load(SeqCst), 0);
+            tracing::trace!(target: "hyper", "a byte");
+            assert_eq!(heard.load(SeqCst), 1);
+        });
+    }
 }

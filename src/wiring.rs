@@ -2,74 +2,131 @@
 //!
 //! Everything that can go wrong with the set-up goes wrong here, before anything is touched: the
 //! providers file, the cluster, the addresses. After that only the actor tree decides.
+//!
+//! | file | is |
+//! |---|---|
+//! | here | the process: its set-up, the root's children, its end |
+//! | [`services`] | what only a leader runs |
+//! | [`servers`] | what listens |
+//! | [`signals`] | what ends it |
+//! | [`backends`] | the providers of the config file |
+//! | [`election`] | its part in the election |
+
+mod backends;
+mod election;
+mod servers;
+mod services;
+mod signals;
 
 use crate::{
     cli::{Exit, options::RunOptions},
-    config::{self, ProvidersConfig, Settings},
-    http::{self, Auth, Limits, ledger_desk::LedgerDesk, listener::HttpServer, ops},
+    config::{self, source::ProvidersFile},
     kube::{
-        cluster::{self, Reached},
-        events::KubeEvents,
-        store::KubeStore,
+        client::Gateway, cluster, events::KubeEvents, live::KubeProxies,
+        provider_health::KubeHealth, store::KubeStore,
     },
     probe::NetProbe,
-    providers::kubernetes::{Cluster, KubernetesProvider},
+    providers::{
+        gcp::{
+            self,
+            credentials::{Adc, Source},
+            wire::Wire,
+        },
+        kvm::{Pace, Surroundings},
+    },
     telemetry::{self, gauges::Gauges},
 };
 use actors::{
-    config::ConfigActor,
-    events::EventsActor,
-    fleet::{FleetActor, FleetMsg},
-    health::HealthActor,
-    leases::{LeaseDeps, LeasesActor, journal::memory::MemoryJournal, now::Clock},
+    config::{ConfigActor, ConfigDeps},
+    leader::{Candidacy, LeaderActor, LeaderDeps, standing::Office},
     metrics::Metrics,
-    prober::Prospect,
-    provider::contract::Provider,
-    providers::{Entry, ProviderSet, ProvidersActor},
-    proxy::Deps,
+    providers::ProviderSet,
     root::RootActor,
-    server::{self, Serve, ServerActor},
-    status::StatusActor,
-    store::ProxyStore,
     system::{Actor, Addr, ChildSpec, Running, System, meter::Meters},
 };
-use anyhow::Context;
+use backends::{Backends, Reached};
 use prometheus::Registry;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{
-    net::TcpListener,
-    runtime::Handle,
-    signal::unix::{SignalKind, signal},
-    sync::{Semaphore, watch},
-};
-
-/// How long `/healthz` and `/readyz` wait for the fleet.
-const CHECK: Duration = Duration::from_secs(2);
-/// How often a token file is looked at.
-const REREAD: Duration = Duration::from_secs(1);
+use servers::{Listeners, serve};
+use services::{Addresses, Outside, Services};
+use signals::Signals;
+use std::sync::Arc;
+use tokio::{runtime::Handle, sync::watch};
 
 /// Runs the operator until it is told to stop, or cannot go on.
 ///
 /// # Errors
 /// What is wrong with the set-up, in words for the terminal.
 pub async fn run(options: RunOptions) -> anyhow::Result<Exit> {
-    let providers = config::load(&options.providers_config)?;
+    let file = config::load(&options.providers_config)?;
     let probe = NetProbe::new(options.probe_ca_file.as_deref())?;
     let listeners = Listeners::bind(&options).await?;
-    let reached = cluster::reach(options.proxy_namespace.as_deref()).await?;
+    let identity = election::identity();
+    let api = listeners.api()?;
+    let terms = options.leader_election.as_ref();
+    let terms = terms.map(|told| election::Terms::of(told, &identity, api));
+    let terms = terms.transpose()?;
+    let agent = format!("proxy-operator/{} ({identity})", env!("CARGO_PKG_VERSION"));
+    let gateway = Gateway::infer(&agent).await?;
+    let (open, url) = (gateway.open()?, gateway.url());
+    cluster::answers(&open, &url, options.proxy_namespace.as_deref()).await?;
     let installation = match &options.installation_id {
         Some(id) => id.clone(),
-        None => cluster::installation_id(&reached.client).await?,
+        None => cluster::installation_id(&open).await?,
     };
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    tracing::info!(
+        identity,
+        leaseNamespace = terms.as_ref().map(|terms| &*terms.namespace),
+        advertised = terms.as_ref().map(election::Terms::address),
+        "this process"
+    );
+    let candidacy = terms.map(|terms| terms.candidacy(open));
+    let office = Office::default();
+    let reached = Reached {
+        client: gateway.gated(office.standing())?,
+        url,
+        standing: office.standing(),
+    };
+    let mut signals = Signals::listen()?;
 
-    let providers = set_of(providers, &reached, &options, &installation);
-    let mut running = start(options, listeners, reached, providers, probe, installation).await?;
+    let registry = Registry::new();
+    let google = gcp::Surroundings {
+        installation: installation.clone(),
+        credentials: Adc::new(Source::from_env()),
+        wire: Wire {
+            full: options.gcp_wire_log_full_payloads,
+        },
+    };
+    let around = Surroundings {
+        installation,
+        downloaded: telemetry::metrics::image_downloads(&registry)?,
+        tidy: Pace::DEFAULT,
+        standing: office.standing(),
+    };
+    let backends = Backends {
+        reached,
+        namespace: options.proxy_namespace.clone(),
+        around,
+        google,
+    };
+    let providers = backends.of(file, &ProviderSet::new());
+    let started = start(
+        options,
+        listeners,
+        (office, candidacy),
+        backends,
+        providers,
+        probe,
+        registry,
+    );
+    let mut running = started.await?;
     let ended = tokio::select! {
         ended = running.ended() => ended,
-        _ = terminate.recv() => stop(&mut running, "SIGTERM").await,
-        _ = interrupt.recv() => stop(&mut running, "SIGINT").await,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopping");
+            signals.exit_at_next();
+            running.stop();
+            running.ended().await
+        }
     };
     Ok(match ended {
         Ok(()) => {
@@ -83,245 +140,100 @@ pub async fn run(options: RunOptions) -> anyhow::Result<Exit> {
     })
 }
 
-async fn stop(running: &mut Running, signal: &str) -> Result<(), actors::system::Broken> {
-    tracing::info!(signal, "stopping");
-    running.stop();
-    running.ended().await
-}
-
-/// Constructs every provider of the file; none is dialled.
-fn set_of(
-    config: ProvidersConfig,
-    reached: &Reached,
-    options: &RunOptions,
-    installation: &str,
-) -> ProviderSet {
-    let entry = |entry: config::ProviderEntry| {
-        let fingerprint = entry.fingerprint();
-        let name = entry.name.clone();
-        let provider: Arc<dyn Provider> = match entry.settings {
-            Settings::Kubernetes(settings) => {
-                let cluster = Cluster {
-                    client: reached.client.clone(),
-                    url: reached.url.clone(),
-                    installation: installation.to_owned(),
-                    namespace: options.proxy_namespace.clone(),
-                };
-                Arc::new(KubernetesProvider::new(entry.name, settings, cluster))
-            }
-        };
-        (
-            name,
-            Entry {
-                provider,
-                fingerprint,
-            },
-        )
-    };
-    config.entries.into_iter().map(entry).collect()
-}
-
-/// Binds the addresses and starts the tree.
+/// Starts the tree.
 async fn start(
     options: RunOptions,
     listeners: Listeners,
-    reached: Reached,
+    (office, candidacy): (Office, Option<Candidacy>),
+    backends: Backends,
     providers: ProviderSet,
     probe: NetProbe,
-    installation: String,
+    registry: Registry,
 ) -> anyhow::Result<Running> {
-    let registry = Registry::new();
     telemetry::metrics::register_build_info(&registry)?;
     let metrics = Metrics::new(&registry)?;
     let system = System::new(Meters::new(&registry)?);
-    let store: Arc<dyn ProxyStore> = Arc::new(KubeStore::new(
-        reached.client.clone(),
-        options.proxy_namespace.clone(),
-        &registry,
-    )?);
-
-    let (providers_addr, leases, health, fleet) = (
-        Addr::default(),
-        Addr::default(),
-        Addr::default(),
-        Addr::default(),
-    );
-    let (status, events) = (Addr::default(), Addr::default());
+    let backends = Arc::new(backends);
+    let (client, installation) = (&backends.reached.client, &backends.around.installation);
+    let namespace = options.proxy_namespace.clone();
+    let store = Arc::new(KubeStore::new(
+        client.clone(),
+        namespace.clone(),
+        telemetry::metrics::undecodable_objects(&registry)?,
+    ));
     let set = Arc::new(watch::Sender::new(Arc::new(providers)));
-    let roster = Arc::new(watch::Sender::new(BTreeMap::new()));
-    let deps = Arc::new(Deps {
+
+    let at = Addresses::default();
+    let board = Arc::new(watch::Sender::default());
+    let owner = namespace.clone().unwrap_or_else(|| installation.clone());
+    let outside = Outside {
         store: Arc::clone(&store),
-        status: status.clone(),
-        events: events.clone(),
-        health: health.clone(),
-        leases: leases.clone(),
-        roster: roster.subscribe(),
-        metrics: metrics.clone(),
-        installation: installation.clone(),
-    });
-    let lease_deps = Arc::new(LeaseDeps {
+        sink: KubeEvents::new(client.clone()),
+        live: KubeProxies::new(client.clone(), namespace),
+        health_objects: KubeHealth::new(client.clone(), owner),
+        set: set.subscribe(),
+        board: Arc::clone(&board),
+        collection: options.collection,
+        checks: options.checks,
+        probe,
+        health_workers: options.health_workers,
+        trace_health_probes: options.trace_health_probes,
         terms: options.terms,
-        clock: Clock::start(),
-        journal: Arc::new(MemoryJournal::default()),
-        store: Arc::clone(&store),
-        fleet: fleet.clone(),
+        installation: installation.clone(),
         metrics: metrics.clone(),
-    });
-    let prospect = Arc::new(Prospect {
-        probe: Arc::new(probe),
-        slots: Arc::new(Semaphore::new(options.health_workers)),
-        metrics: metrics.clone(),
-    });
-    let sink = Arc::new(KubeEvents::new(reached.client));
+    };
+    let services = Arc::new(Services::new(&at, outside));
     let gauges = Gauges {
-        store: Arc::clone(&store),
-        leases: leases.clone(),
+        standing: office.standing(),
+        store,
+        leases: at.leases.clone(),
+        checks: board.subscribe(),
         directory: system.directory(),
         runtime: Handle::current(),
     };
-    let servers = serve(&options, listeners, &registry, gauges, &leases, &fleet).await?;
+    let standing = office.standing();
+    let servers = serve(&options, listeners, &registry, gauges, &at, &standing).await?;
     tracing::info!(
         version = telemetry::VERSION,
         commit = telemetry::COMMIT,
-        cluster = reached.url,
+        cluster = backends.reached.url,
         installation,
         providers = ?set.borrow().keys().collect::<Vec<_>>(),
         "starting; leases are kept in memory and are forgotten when the process ends"
     );
 
-    let services = vec![
-        child(Addr::default(), {
-            let (set, providers) = (Arc::clone(&set), providers_addr.clone());
-            move || ConfigActor::new(Arc::clone(&set), providers.clone())
+    let leader = Arc::new(LeaderDeps {
+        office,
+        services: Arc::new(move |past| services.plan(past)),
+        candidacy,
+    });
+    let construct = Arc::clone(&backends);
+    let config = Arc::new(ConfigDeps {
+        source: Arc::new(ProvidersFile {
+            path: options.providers_config,
+            construct: Arc::new(move |config, running| construct.of(config, running)),
         }),
-        child(status, {
-            let store = Arc::clone(&store);
-            move || StatusActor::new(Arc::clone(&store))
-        }),
-        child(events, move || EventsActor::new(sink.clone())),
-        child(leases, move || LeasesActor::new(Arc::clone(&lease_deps))),
-        child(providers_addr, {
-            let (fleet, set) = (fleet.clone(), set.subscribe());
-            move || {
-                ProvidersActor::new(
-                    set.clone(),
-                    Arc::clone(&roster),
-                    fleet.clone(),
-                    metrics.clone(),
-                )
-            }
-        }),
-        child(health, {
-            let fleet = fleet.clone();
-            move || HealthActor::new(Arc::clone(&prospect), fleet.clone())
-        }),
-        child(fleet, move || FleetActor::new(Arc::clone(&deps))),
-    ];
-    let root = RootActor::new(services.into_iter().chain(servers).collect());
-    Ok(system.run(&Addr::default(), root).await?)
+        set,
+        providers: at.providers.clone(),
+        events: at.events.clone(),
+        metrics,
+    });
+
+    // They start in this order and stop in the reverse: first no more requests, then no more deeds.
+    let mut children = vec![child(Addr::default(), move || {
+        ConfigActor::new(Arc::clone(&config))
+    })];
+    children.extend(servers.operations);
+    children.push(child(at.leader, move || {
+        LeaderActor::new(Arc::clone(&leader))
+    }));
+    children.push(servers.api);
+    Ok(system
+        .run(&Addr::default(), RootActor::new(children))
+        .await?)
 }
 
-/// Where the servers listen.
-struct Listeners {
-    api: TcpListener,
-    metrics: TcpListener,
-    health: TcpListener,
-}
-
-impl Listeners {
-    async fn bind(options: &RunOptions) -> anyhow::Result<Self> {
-        Ok(Self {
-            api: options
-                .discovery_addr
-                .listen()
-                .await
-                .context("--discovery-addr")?,
-            metrics: options
-                .metrics_bind_address
-                .listen()
-                .await
-                .context("--metrics-bind-address")?,
-            health: options
-                .health_probe_bind_address
-                .listen()
-                .await
-                .context("--health-probe-bind-address")?,
-        })
-    }
-}
-
-/// The servers: the lease API, metrics and health.
-async fn serve(
-    options: &RunOptions,
-    listeners: Listeners,
-    registry: &Registry,
-    gauges: Gauges,
-    leases: &Addr<actors::leases::LeasesMsg>,
-    fleet: &Addr<FleetMsg>,
-) -> anyhow::Result<Vec<ChildSpec>> {
-    let (token, file) = options.token_or_file();
-    let auth = Auth::new(token, file, REREAD).await?;
-    let settings = http::Settings {
-        max_ttl: options.terms.max_ttl,
-        ..http::Settings::default()
-    };
-    let api = http::Api::new(LedgerDesk(leases.clone()), auth, registry, settings)?;
-    let registry = registry.clone();
-    let gather = move || {
-        let mut families = registry.gather();
-        families.extend(gauges.read().unwrap_or_default());
-        families
-    };
-    let probes = ops::probes(alive(fleet.clone()), ready(fleet.clone()));
-    Ok(vec![
-        server::<server::Ops, _>("ops/metrics", listeners.metrics, ops::metrics(gather))?,
-        server::<server::Ops, _>("ops/health", listeners.health, probes)?,
-        server::<server::Api, _>("api", listeners.api, api.service())?,
-    ])
-}
-
-fn server<P: server::Purpose, S>(
-    path: &str,
-    listener: TcpListener,
-    service: S,
-) -> anyhow::Result<ChildSpec>
-where
-    HttpServer<S>: Serve,
-{
-    tracing::info!(server = path, address = %listener.local_addr()?, "listening");
-    let server = Arc::new(HttpServer::new(listener, service, Limits::default())?);
-    Ok(ChildSpec::new(path, Addr::default(), move || {
-        ServerActor::<P>::new(Arc::clone(&server) as Arc<dyn Serve>)
-    }))
-}
-
-/// The tree is alive when the fleet, which most of it hangs on, answers at all.
-fn alive(fleet: Addr<FleetMsg>) -> ops::Check {
-    Arc::new(move || {
-        let fleet = fleet.clone();
-        Box::pin(async move {
-            let answered = fleet.ask(CHECK, FleetMsg::IsListed).await;
-            answered
-                .map(drop)
-                .map_err(|error| format!("fleet: {error}"))
-        })
-    })
-}
-
-/// The operator is ready when it has seen every Proxy; no backend has a say in it.
-fn ready(fleet: Addr<FleetMsg>) -> ops::Check {
-    Arc::new(move || {
-        let fleet = fleet.clone();
-        Box::pin(async move {
-            match fleet.ask(CHECK, FleetMsg::IsListed).await {
-                Ok(true) => Ok(()),
-                Ok(false) => Err("the Proxies are not listed yet".to_owned()),
-                Err(error) => Err(format!("fleet: {error}")),
-            }
-        })
-    })
-}
-
-fn child<A: Actor>(addr: Addr<A::Msg>, make: impl Fn() -> A + Send + 'static) -> ChildSpec {
-    ChildSpec::new(A::KIND, addr, make)
+/// A child of the root at its kind's name.
+fn child<A: Actor>(at: Addr<A::Msg>, make: impl Fn() -> A + Send + 'static) -> ChildSpec {
+    ChildSpec::new(A::KIND, at, make)
 }

@@ -8,11 +8,15 @@
 //! | row | file |
 //! |---|---|
 //! | `lease-cycle` | [`lease_cycle`] |
+//! | `lease-cycle-observed` | [`observed`] |
 //! | `ledger-acquire`, `ledger-growth` | [`ledger`] |
 //! | `probe-rate`, `probe-core` | [`probes`] |
 //! | `fleet-ready` | [`fleet_ready`] |
 //! | `memory-10k` | [`memory`] |
 //! | `actor-restart` | [`restart`] |
+//! | `ledger-restart` | [`ledger_restart`] |
+//! | `scrape-10k`, `scrape-wait` | [`scrape`] |
+//! | `kvm-upload`, `kvm-upload-rss`, `kvm-create`, `kvm-isolation`, `kvm-mailbox`, `kvm-busy-host` | [`kvm`] |
 
 #[path = "bench/cluster.rs"]
 mod cluster;
@@ -20,17 +24,35 @@ mod cluster;
 mod fleet_ready;
 #[path = "bench/forward.rs"]
 mod forward;
+#[path = "lab/hypervisor.rs"]
+#[expect(dead_code, reason = "hypervisors can do more than benchmarks ask for")]
+mod hypervisor;
+#[path = "lab/image_server.rs"]
+#[expect(dead_code, reason = "the server can do more than benchmarks ask for")]
+mod image_server;
 #[path = "lab/judge.rs"]
 #[expect(dead_code, reason = "the judge can do more than benchmarks ask for")]
 mod judge;
+#[path = "bench/kvm.rs"]
+mod kvm;
 #[path = "bench/lease_cycle.rs"]
 mod lease_cycle;
 #[path = "bench/ledger.rs"]
 mod ledger;
+#[path = "bench/ledger_restart.rs"]
+mod ledger_restart;
 #[path = "bench/memory.rs"]
 mod memory;
+#[path = "bench/observed.rs"]
+mod observed;
 #[path = "bench/operator.rs"]
 mod operator;
+#[path = "lab/otlp.rs"]
+#[expect(
+    dead_code,
+    reason = "the collector can do more than benchmarks ask for"
+)]
+mod otlp;
 #[path = "bench/probes.rs"]
 mod probes;
 #[path = "bench/process.rs"]
@@ -39,6 +61,8 @@ mod process;
 mod report;
 #[path = "bench/restart.rs"]
 mod restart;
+#[path = "bench/scrape.rs"]
+mod scrape;
 #[path = "lab/squid.rs"]
 #[expect(dead_code, reason = "Squid can do more than benchmarks ask for")]
 mod squid;
@@ -58,7 +82,7 @@ struct Bench {
     run: fn() -> BoxFuture<'static, anyhow::Result<Vec<Row>>>,
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 14] = [
     Bench {
         rows: &["ledger-acquire", "ledger-growth", "ledger-million"],
         bound: Duration::from_mins(1),
@@ -70,9 +94,24 @@ const BENCHES: [Bench; 6] = [
         run: || Box::pin(lease_cycle::run()),
     },
     Bench {
+        rows: &["lease-cycle-observed", "lease-observed-cpu"],
+        bound: Duration::from_mins(2),
+        run: || Box::pin(observed::run()),
+    },
+    Bench {
         rows: &["actor-restart"],
         bound: Duration::from_mins(1),
         run: || Box::pin(restart::run()),
+    },
+    Bench {
+        rows: &["ledger-restart"],
+        bound: Duration::from_mins(3),
+        run: || Box::pin(ledger_restart::run()),
+    },
+    Bench {
+        rows: &["scrape-10k", "scrape-wait"],
+        bound: Duration::from_mins(2),
+        run: || Box::pin(scrape::run()),
     },
     Bench {
         rows: &["probe-rate", "probe-cpu", "probe-core"],
@@ -89,6 +128,31 @@ const BENCHES: [Bench; 6] = [
         rows: &["memory-10k", "memory-flat"],
         bound: Duration::from_mins(8),
         run: || Box::pin(memory::run()),
+    },
+    Bench {
+        rows: &["kvm-upload"],
+        bound: Duration::from_mins(10),
+        run: || Box::pin(kvm::upload::run()),
+    },
+    Bench {
+        rows: &["kvm-upload-rss"],
+        bound: Duration::from_mins(5),
+        run: || Box::pin(kvm::weight::run()),
+    },
+    Bench {
+        rows: &["kvm-create"],
+        bound: Duration::from_mins(5),
+        run: || Box::pin(kvm::create::run()),
+    },
+    Bench {
+        rows: &["kvm-isolation", "kvm-mailbox"],
+        bound: Duration::from_mins(5),
+        run: || Box::pin(kvm::isolation::run()),
+    },
+    Bench {
+        rows: &["kvm-busy-host"],
+        bound: Duration::from_mins(10),
+        run: || Box::pin(kvm::busy::run()),
     },
 ];
 
@@ -127,9 +191,13 @@ async fn role(arguments: &[String]) -> anyhow::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["judge"] => probes::be_the_judge().await,
+        ["lease-api", how] => observed::be_the_api(how == "observed").await,
         ["forward"] => forward::serve().await,
         ["probers", proxy, url, ca] => probes::be_the_probers(proxy, url, ca).await,
         ["weigh", what] => memory::weigh(what).await,
+        ["images", file] => kvm::serve(file).await,
+        ["gets", config, id] => kvm::isolation::ask(config, id).await,
+        ["upload", config] => kvm::weight::upload(config).await,
         _ => anyhow::bail!("no such role: {words:?}"),
     }
 }

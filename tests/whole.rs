@@ -2,9 +2,10 @@
 //!
 //! `cargo test --test whole [FILTER]`. The lab (a Kubernetes with a node, and the judge) is started
 //! by the first scenario that needs it, once, and taken down at the end, whatever ends it; what a run
-//! that was killed left behind is removed by the next. `LAB_INDEX` (1 to 200) keeps runs on one
+//! that was killed left behind is removed by the next. `LAB_INDEX` (1 to 25) keeps runs on one
 //! machine apart; `KEEP=1` leaves the lab up. Scenarios run side by side, each in a namespace of its
-//! own with an operator of its own, and then alone those that need the cluster to themselves.
+//! own with an operator of its own; then those with VMs, fewer at once; and then alone those that need the
+//! cluster to themselves.
 //!
 //! The lab needs root. Without it, what needs no lab is run, and the rest is shown as ignored.
 
@@ -12,21 +13,41 @@ mod lab;
 mod whole {
     //! The scenarios, by subject; [`all`] is the list of them.
     pub mod api;
+    pub mod chaos;
     pub mod cli;
+    pub mod collector;
     pub mod conformance;
     pub mod crds;
+    pub mod deploy;
     pub mod faults;
+    pub mod gcp_credentials;
+    pub mod gcp_faults;
+    pub mod gcp_life;
+    pub mod gcp_provider;
+    pub mod gcp_scale;
+    pub mod gcp_stand_in;
     pub mod guards;
     pub mod health;
     pub mod kubernetes_provider;
+    pub mod kvm_faults;
+    pub mod kvm_life;
+    pub mod kvm_provider;
+    pub mod kvm_pure;
+    pub mod kvm_ssh;
+    pub mod leader;
     pub mod leases;
     pub mod lifecycle;
     mod list;
+    pub mod monitor;
     pub mod ops;
+    pub mod outside;
     pub mod probe;
+    pub mod reload;
+    pub mod shutdown;
+    pub mod traces;
     pub mod user_data;
 
-    pub use list::{alone, together};
+    pub use list::{alone, together, vms};
 }
 
 use lab::Stage;
@@ -37,6 +58,8 @@ use whole::conformance;
 
 /// Scenarios wait more than they work.
 const THREADS: usize = 8;
+/// Those with VMs work more.
+const THREADS_OF_VMS: usize = 5;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = Arguments::from_args();
@@ -48,6 +71,7 @@ fn main() -> anyhow::Result<()> {
     let mut failed = false;
     for (threads, trials) in [
         (threads, whole::together(&stage)),
+        (threads.min(THREADS_OF_VMS), whole::vms(&stage)),
         (1, whole::alone(&stage)),
     ] {
         arguments.test_threads = Some(threads);

@@ -1,9 +1,14 @@
-//! Events: what `kubectl describe` tells of a Proxy's life.
+//! Events: what `kubectl describe` tells of the life of Proxies, providers and the operator itself.
 //!
-//! Talks to: every proxy (sends [`EventsMsg::Record`]) and the API server through [`EventSink`].
+//! Talks to: whoever has something to tell (sends [`EventsMsg::Record`]): proxies, the monitor, the config;
+//! and the API server through [`EventSink`].
 //!
 //! Guarantees: never holds anybody up. One object may record a burst of [`BURST`] and then one in
 //! [`REFILL`]; what is beyond that, and beyond [`QUEUE`] waiting, is dropped and counted in the log.
+
+mod reason;
+
+pub use reason::EventReason;
 
 use crate::{
     key::ProxyKey,
@@ -11,8 +16,9 @@ use crate::{
     system::{Actor, Broken, Context},
 };
 use futures::future::BoxFuture;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+use tracing::Instrument;
 
 /// Events at once for one object: a whole life with a replacement fits.
 const BURST: u32 = 20;
@@ -25,11 +31,34 @@ const IN_FLIGHT: usize = 4;
 
 /// Which object an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Regarding {
-    /// The Proxy.
-    pub key: ProxyKey,
-    /// Its UID.
-    pub uid: String,
+pub enum Regarding {
+    /// A Proxy.
+    Proxy {
+        /// Which one.
+        key: ProxyKey,
+        /// Its UID.
+        uid: String,
+    },
+    /// A `ProviderHealth`.
+    ProviderHealth {
+        /// Its name, which is the provider's.
+        name: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// The operator itself: the pod that it runs in, if it runs in one.
+    Operator,
+}
+
+/// For the log.
+impl fmt::Display for Regarding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Proxy { key, .. } => write!(f, "proxy {key}"),
+            Self::ProviderHealth { name, .. } => write!(f, "provider {name}"),
+            Self::Operator => f.write_str("the operator"),
+        }
+    }
 }
 
 /// The port that Events leave by. Ends within its own deadline; a lost Event is logged there.
@@ -126,15 +155,16 @@ impl Actor for EventsActor {
         while self.writes.try_join_next().is_some() {}
         let EventsMsg::Record(regarding, note) = message;
         if !self.admits(&regarding) {
-            tracing::debug!(proxy = %regarding.key, reason = note.reason, "event dropped, too many");
+            tracing::debug!(%regarding, reason = note.reason.as_str(), "event dropped, too many");
             return Ok(());
         }
         let (sink, slots) = (Arc::clone(&self.sink), Arc::clone(&self.slots));
-        self.writes.spawn(async move {
+        let recording = async move {
             if let Ok(_slot) = slots.acquire().await {
                 sink.record(regarding, note).await;
             }
-        });
+        };
+        self.writes.spawn(recording.in_current_span());
         Ok(())
     }
 }

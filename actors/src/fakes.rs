@@ -12,6 +12,7 @@ use crate::{
     fleet::FleetActor,
     health::HealthActor,
     key::ProxyKey,
+    leader::{LeaderActor, LeaderDeps, Services, standing::Office},
     leases::{LeaseDeps, LeasesActor, journal::memory::MemoryJournal, now::Clock, terms::Terms},
     metrics::Metrics,
     prober::Prospect,
@@ -145,6 +146,7 @@ impl Tree {
             clock: Clock::start(),
             journal: Arc::new(MemoryJournal::default()),
             store: Arc::clone(&port),
+            pool: watch::Sender::default(),
             fleet: fleet.clone(),
             metrics: metrics.clone(),
         });
@@ -152,36 +154,50 @@ impl Tree {
             probe: Arc::clone(&probe) as _,
             slots: Arc::new(Semaphore::new(256)),
             metrics: metrics.clone(),
+            traced: false,
         });
-        let keeper = fleet.clone();
-        let services = vec![
-            ChildSpec::new("status", status, move || {
-                StatusActor::new(Arc::clone(&port))
-            }),
-            ChildSpec::new(
-                "events",
-                events,
-                move || EventsActor::new(sink.clone() as _),
-            ),
-            ChildSpec::new("leases", leases.clone(), move || {
-                LeasesActor::new(Arc::clone(&lease_deps))
-            }),
-            ChildSpec::new("providers", providers, move || {
-                let (set, roster) = (set.subscribe(), Arc::clone(&roster));
-                ProvidersActor::new(set, roster, keeper.clone(), metrics.clone())
-            }),
-            ChildSpec::new("health", health, {
-                let fleet = fleet.clone();
-                move || HealthActor::new(Arc::clone(&prospect), fleet.clone())
-            }),
-            ChildSpec::new("fleet", fleet, move || FleetActor::new(Arc::clone(&deps))),
-        ];
+        let (keeper, ledger) = (fleet.clone(), leases.clone());
+        let services: Services = Arc::new(move |_| {
+            let (port, sink, roster) = (Arc::clone(&port), Arc::clone(&sink), Arc::clone(&roster));
+            let (lease_deps, prospect) = (Arc::clone(&lease_deps), Arc::clone(&prospect));
+            let (set, metrics, deps) = (set.subscribe(), metrics.clone(), Arc::clone(&deps));
+            let (keeper, chief) = (keeper.clone(), keeper.clone());
+            vec![
+                ChildSpec::new("status", status.clone(), move || {
+                    StatusActor::new(Arc::clone(&port))
+                }),
+                ChildSpec::new("events", events.clone(), move || {
+                    EventsActor::new(sink.clone() as _)
+                }),
+                ChildSpec::new("leases", leases.clone(), move || {
+                    LeasesActor::new(Arc::clone(&lease_deps))
+                }),
+                ChildSpec::new("providers", providers.clone(), move || {
+                    let (set, roster) = (set.clone(), Arc::clone(&roster));
+                    ProvidersActor::new(set, roster, keeper.clone(), metrics.clone())
+                }),
+                ChildSpec::new("health", health.clone(), move || {
+                    HealthActor::new(Arc::clone(&prospect), chief.clone())
+                }),
+                ChildSpec::new("fleet", fleet.clone(), move || {
+                    FleetActor::new(Arc::clone(&deps))
+                }),
+            ]
+        });
+        let deps = Arc::new(LeaderDeps {
+            office: Office::default(),
+            services,
+            candidacy: None,
+        });
+        let leader = ChildSpec::new("leader", Addr::default(), move || {
+            LeaderActor::new(Arc::clone(&deps))
+        });
         Self {
-            stage: Stage::of(services).await,
+            stage: Stage::of(vec![leader]).await,
             store,
             provider,
             probe,
-            leases,
+            leases: ledger,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Talks to: every proxy (hears what may be leased), the API (is asked for leases) and the journal.
 //!
 //! Guarantees: what was granted, released or reported is in the journal before it is answered; a
-//! ledger that could not journal is made anew from the journal. Started again, it believes the fleet's
-//! objects until every proxy has said anew what may be leased. Nobody waits behind a slow journal but
+//! ledger that could not journal is made anew from the journal. Started again, it believes what the
+//! fleet said last, or its objects, until every proxy has said anew what may be leased. Nobody waits behind a slow journal but
 //! those whose change it has to keep: while it writes, further changes gather into the next batch.
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ use crate::{
     system::{Actor, Addr, Broken, Context, Epoch, Reply, Work},
 };
 use futures::FutureExt;
-use journal::{Entry, Journal, JournalError, Record};
+use journal::{Entry, Journal, JournalError};
 use ledger::Ledger;
 use now::Clock;
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -31,9 +31,12 @@ use terms::{
     AcquireError, AcquireRequest, Candidate, Grant, Granted, LeaseId, NoMatch, ReportResult, Terms,
     UnknownLease, View, ViewFilter,
 };
+use tokio::sync::watch;
 
 /// How often ended leases and cooldowns are cleared out when nobody asks.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long the memory of a ledger that was killed is left alone.
+const REST: Duration = Duration::from_secs(1);
 
 /// Leases and cooldowns, as the gauges show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,8 +81,8 @@ pub enum LeasesMsg {
     View(ProxyKey, Reply<Option<View>>),
     /// Count.
     Count(Reply<Counts>),
-    /// The journal was read.
-    Loaded(Epoch, Result<Vec<Record>, JournalError>),
+    /// The ledger is as its journal and the fleet's objects have it.
+    Loaded(Epoch, Result<Box<Ledger>, Broken>),
     /// The journal has the batch.
     Journalled(Epoch, Result<(), JournalError>),
     /// Clear out what has ended.
@@ -96,8 +99,10 @@ pub struct LeaseDeps {
     pub clock: Clock,
     /// What survives.
     pub journal: Arc<dyn Journal>,
-    /// Where the pool is taken from until the fleet has spoken.
+    /// Where the pool is taken from until the fleet has spoken, by a ledger that has no predecessor.
     pub store: Arc<dyn ProxyStore>,
+    /// What the fleet said last to the predecessor; of a large fleet that is quicker than to ask the objects.
+    pub pool: watch::Sender<Vec<Arc<Candidate>>>,
     /// Asked to speak.
     pub fleet: Addr<FleetMsg>,
     /// What is counted.
@@ -139,16 +144,10 @@ impl LeasesActor {
 
     fn loaded(
         &mut self,
-        records: Result<Vec<Record>, JournalError>,
+        ledger: Result<Box<Ledger>, Broken>,
         cx: &mut Context<LeasesMsg>,
     ) -> Result<(), Broken> {
-        let records = records.map_err(|error| broken(&error))?;
-        self.ledger = Ledger::restore(self.deps.terms, records, self.deps.clock.now());
-        for object in self.deps.store.list() {
-            if let Some(candidate) = proxy::candidate_of(&object) {
-                self.ledger.upsert(Arc::new(candidate));
-            }
-        }
+        self.ledger = *ledger?;
         self.deps.fleet.hint(FleetMsg::Announce);
         for message in std::mem::take(&mut self.early) {
             self.handle(message, cx)?;
@@ -257,6 +256,52 @@ impl LeasesActor {
     }
 }
 
+/// The ledger that wrote the journal, with the pool. In a large fleet it takes tens of milliseconds, so it is not
+/// made in the actor.
+async fn load(deps: Arc<LeaseDeps>) -> Result<Box<Ledger>, Broken> {
+    let records = deps.journal.load().await.map_err(|error| broken(&error))?;
+    let made = tokio::task::spawn_blocking(move || {
+        Box::new(Ledger::restore(
+            deps.terms,
+            records,
+            pool(&deps),
+            deps.clock.now(),
+        ))
+    });
+    made.await
+        .map_err(|error| Broken(format!("the ledger could not be made: {error}")))
+}
+
+fn pool(deps: &LeaseDeps) -> Vec<Arc<Candidate>> {
+    let left = deps.pool.send_replace(Vec::new());
+    if !left.is_empty() {
+        return left;
+    }
+    let objects = deps.store.list();
+    let candidates = objects
+        .iter()
+        .filter_map(|object| proxy::candidate_of(object));
+    candidates.map(Arc::new).collect()
+}
+
+/// A successor starts only when its predecessor is dropped, and to free tens of thousands of leases takes
+/// milliseconds: somebody else does that, when the successor does not count the same holders any more.
+impl Drop for LeasesActor {
+    fn drop(&mut self) {
+        let ledger = std::mem::replace(&mut self.ledger, Ledger::new(self.deps.terms));
+        let pool = ledger.pool();
+        if !pool.is_empty() {
+            self.deps.pool.send_replace(pool);
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(REST).await;
+                tokio::task::spawn_blocking(move || drop(ledger));
+            });
+        }
+    }
+}
+
 fn broken(error: &JournalError) -> Broken {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     Broken(format!("{error}: {}", cause.unwrap_or_default()))
@@ -282,15 +327,10 @@ impl Actor for LeasesActor {
     const KIND: &'static str = "leases";
 
     fn started(&mut self, cx: &mut Context<LeasesMsg>) -> Result<(), Broken> {
-        let journal = Arc::clone(&self.deps.journal);
-        let mut load = Box::pin(async move { journal.load().await });
-        if let Some(records) = (&mut load).now_or_never() {
-            return self.loaded(records, cx);
-        }
-        let me = cx.me().clone();
+        let (deps, me) = (Arc::clone(&self.deps), cx.me().clone());
         self.loading.start(|epoch| async move {
-            let records = load.await;
-            me.hint(LeasesMsg::Loaded(epoch, records));
+            let ledger = load(deps).await;
+            me.hint(LeasesMsg::Loaded(epoch, ledger));
         });
         Ok(())
     }
@@ -350,9 +390,9 @@ impl Actor for LeasesActor {
                     (self.ledger.leases_active(), self.ledger.cooldowns_active());
                 reply.send(Counts { leases, cooldowns }).ok();
             }
-            LeasesMsg::Loaded(epoch, records) => {
+            LeasesMsg::Loaded(epoch, ledger) => {
                 if self.loading.finish(epoch) {
-                    return self.loaded(records, cx);
+                    return self.loaded(ledger, cx);
                 }
             }
             LeasesMsg::Journalled(epoch, result) => {

@@ -1,14 +1,16 @@
 //! The domain's metrics: made once, cloned into the actors that count.
 
+mod register;
+
+pub use register::Register;
+
 use crate::{
     key::ProxyKey,
     leases::terms::ReportResult,
     prober::probe::{FailureKind, Outcome},
     provider::contract::{ErrorClass, Operation},
 };
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, core::Collector,
-};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, core::Collector};
 use std::time::Duration;
 use strum::VariantArray;
 
@@ -23,6 +25,9 @@ pub struct Metrics {
     granted: IntCounter,
     denied: IntCounterVec,
     reported: IntCounterVec,
+    reload_failures: IntCounter,
+    orphans_deleted: IntCounterVec,
+    sweep_failures: IntCounterVec,
 }
 
 impl Metrics {
@@ -30,7 +35,7 @@ impl Metrics {
     ///
     /// # Errors
     /// When `registry` has metrics of these names already.
-    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub fn new(registry: &impl Register) -> Result<Self, prometheus::Error> {
         let name = |what: &str| format!("proxy_operator_{what}");
         let counter = |what, help, labels| {
             register(
@@ -82,6 +87,23 @@ impl Metrics {
                 &["reason"],
             )?,
             reported: counter("lease_reports_total", "Reports on leases.", &["result"])?,
+            reload_failures: register(
+                registry,
+                IntCounter::new(
+                    name("config_reload_failures_total"),
+                    "Contents of the providers file that were refused while running.",
+                ),
+            )?,
+            orphans_deleted: counter(
+                "gc_orphans_deleted_total",
+                "Instances without a Proxy that were told to go.",
+                &["provider"],
+            )?,
+            sweep_failures: counter(
+                "gc_sweep_failures_total",
+                "Sweeps for orphans that did not do all that they should.",
+                &["provider"],
+            )?,
         })
     }
 
@@ -127,6 +149,42 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
+    /// A provider is configured no more: its series go with it.
+    pub(crate) fn forget_provider(&self, provider: &str) {
+        for op in Operation::VARIANTS {
+            let op = op.into();
+            // Whether there was such a series does not matter.
+            self.provider_duration
+                .remove_label_values(&[provider, op])
+                .ok();
+            let results = ErrorClass::VARIANTS.iter().map(Into::into);
+            for result in results.chain(["ok"]) {
+                self.provider_requests
+                    .remove_label_values(&[provider, op, result])
+                    .ok();
+            }
+        }
+        for swept in [&self.orphans_deleted, &self.sweep_failures] {
+            swept.remove_label_values(&[provider]).ok();
+        }
+    }
+
+    /// The providers file was refused.
+    pub(crate) fn config_reload_failed(&self) {
+        self.reload_failures.inc();
+    }
+
+    /// A sweep of this provider ended: so many of its instances were told to go.
+    pub(crate) fn swept(&self, provider: &str, deleted: u64, failed: bool) {
+        // A series that is there from the first sweep on shows its first step.
+        self.orphans_deleted
+            .with_label_values(&[provider])
+            .inc_by(deleted);
+        self.sweep_failures
+            .with_label_values(&[provider])
+            .inc_by(failed.into());
+    }
+
     pub(crate) fn reconciled(&self, outcome: &str, took: Duration) {
         self.reconcile_duration
             .with_label_values(&[outcome])
@@ -148,7 +206,7 @@ impl Metrics {
 }
 
 fn register<C: Collector + Clone + 'static>(
-    registry: &Registry,
+    registry: &impl Register,
     made: Result<C, prometheus::Error>,
 ) -> Result<C, prometheus::Error> {
     let collector = made?;

@@ -18,11 +18,13 @@ use crate::{
     metrics::Metrics,
     proxy::{ProxyMsg, memory::Verdict, pace::jitter},
     system::{Actor, Addr, Broken, Context, Epoch, Work},
+    trace,
 };
 use futures::FutureExt;
 use probe::{Fetch, Outcome, Probe};
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
+use tracing::{Instrument, Span};
 use verdict::{Judge, Thresholds};
 
 /// What to probe, how often, and whom to tell.
@@ -70,6 +72,8 @@ pub struct Prospect {
     pub slots: Arc<Semaphore>,
     /// Where every probe is counted.
     pub metrics: Metrics,
+    /// Whether each probe is a trace.
+    pub traced: bool,
 }
 
 /// The actor.
@@ -132,6 +136,7 @@ impl ProberActor {
     fn probe_after(&mut self, pause: Duration, me: &Addr<ProberMsg>) {
         let Some(watch) = &self.watch else { return };
         let (with, fetch, me) = (Arc::clone(&self.with), watch.fetch.clone(), me.clone());
+        let traced = with.traced.then(|| self.key.clone());
         self.work.start(|epoch| async move {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
@@ -139,9 +144,13 @@ impl ProberActor {
             let Ok(slot) = with.slots.acquire().await else {
                 return;
             };
+            let span = traced.map_or_else(Span::none, |key| trace::probe(&key));
             let probed = AssertUnwindSafe(with.probe.probe(&fetch)).catch_unwind();
-            let probed = probed.await;
+            let probed = probed.instrument(span.clone()).await;
             drop(slot);
+            if let Ok(outcome) = &probed {
+                trace::probed(&span, outcome);
+            }
             me.hint(match probed {
                 Ok(outcome) => ProberMsg::Probed(epoch, outcome),
                 Err(_) => ProberMsg::Panicked(epoch),

@@ -7,7 +7,7 @@
 //! not change keeps its actor and what it has under way.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::{
     fleet::FleetMsg,
@@ -37,6 +37,8 @@ pub struct Listed {
     pub addr: Addr<ProviderMsg>,
     /// Changes when the entry's content does.
     pub fingerprint: u64,
+    /// Whether it lists nothing of another namespace's Proxies: [`Provider::is_confined`].
+    pub confined: bool,
 }
 
 /// The providers by name, as they are now.
@@ -98,14 +100,20 @@ impl ProvidersActor {
                 Listed {
                     addr,
                     fingerprint: entry.fingerprint,
+                    confined: entry.provider.is_confined(),
                 }
             };
             listed.insert(name.clone(), listing);
         }
-        for gone in old.keys().filter(|name| !set.contains_key(*name)) {
-            cx.stop_child(&path(gone));
+        let gone: Vec<_> = old.keys().filter(|name| !set.contains_key(*name)).collect();
+        for name in &gone {
+            cx.stop_child(&path(name));
         }
         self.roster.send_replace(listed);
+        // Nobody counts for one that is not in the roster.
+        for name in gone {
+            self.metrics.forget_provider(name);
+        }
         self.fleet.hint(FleetMsg::ProvidersChanged);
     }
 }

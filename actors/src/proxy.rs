@@ -25,6 +25,7 @@ pub use deps::Deps;
 pub use work::candidate_of;
 
 use crate::{
+    events::EventReason,
     health::HealthMsg,
     key::ProxyKey,
     leases::LeasesMsg,
@@ -32,14 +33,16 @@ use crate::{
     provider::contract::{Created, ErrorClass, Instance, ProviderError},
     store::{UserDataError, WriteError},
     system::{Actor, Addr, Broken, Context, Epoch, Work},
+    trace::Pass,
 };
-use crds::Proxy;
+use crds::{Mode, Proxy};
 use decide::Decision;
 use k8s_openapi::jiff::Timestamp;
 use memory::{Around, Event, Memory, Note, Verdict, Wanted};
 use next::Next;
 use std::sync::Arc;
 use tokio::time::Instant;
+use tracing::Span;
 
 /// What a proxy understands. The results of its own work carry the epoch they were started in.
 #[derive(strum::IntoStaticStr)]
@@ -84,6 +87,8 @@ pub struct ProxyActor {
     /// A hash of what the ledger was told; `None` when it has to be told (again).
     offered: Option<u64>,
     begun: Option<Instant>,
+    /// The trace of the pass under way.
+    pass: Option<Box<Pass>>,
     failed: bool,
 }
 
@@ -122,6 +127,7 @@ impl ProxyActor {
             probed: Probed::default(),
             offered: None,
             begun: None,
+            pass: None,
             failed: false,
         }
     }
@@ -161,6 +167,10 @@ impl ProxyActor {
             return;
         };
         self.begun.get_or_insert_with(Instant::now);
+        let pass = self
+            .pass
+            .get_or_insert_with(|| Box::new(Pass::begin(&self.key)));
+        let _within = pass.part(part(&memory, &object)).entered();
         let around = self.around(&object);
         let mut notes = memory.absorb(Event::Woken, &around);
         notes.extend(memory.absorb(event, &around));
@@ -191,9 +201,16 @@ impl ProxyActor {
 
     fn step(&mut self, memory: &mut Memory, around: &Around<'_>, me: &Addr<ProxyMsg>) {
         let object = around.object;
+        let part = part(memory, object);
+        let span = self.pass.as_mut().map(|pass| pass.part(part));
+        let _within = span.map(Span::entered);
         let next = match decide::decide(memory, around, Timestamp::now()) {
             Decision::WriteStatus(status) => return self.write_status(object, status, me),
-            Decision::SpareApi(until) => return self.wake_at(until, me),
+            Decision::SpareApi(until) => {
+                // The pass goes on then, but under another trace: this may repeat for hours.
+                self.pass = None;
+                return self.wake_at(until, me);
+            }
             Decision::Do(next) => next,
         };
         match next {
@@ -204,7 +221,7 @@ impl ProxyActor {
                     "instance {id} is left behind, as {} asks",
                     crds::names::SKIP_CLEANUP
                 );
-                self.tell_user(object, Note::warning("CleanupSkipped", message));
+                self.tell_user(object, Note::warning(EventReason::CleanupSkipped, message));
                 self.write_finalizers(object, false, me);
             }
             Next::WriteHash(hash) => self.write_hash(object, &hash, me),
@@ -212,8 +229,8 @@ impl ProxyActor {
                 memory.wanted = Wanted::Asked;
                 self.resolve(object, me);
             }
-            Next::Create(hash) => self.create(object, hash, me),
-            Next::Get(id) => self.get(object, id, me),
+            Next::Create(hash) => self.create(memory, object, hash, me),
+            Next::Get(id) => self.get(memory, object, id, me),
             Next::Delete(id) => self.delete(object, id, me),
             Next::Sleep(until) => {
                 self.wake_at(until, me);
@@ -235,6 +252,7 @@ impl ProxyActor {
             self.deps.metrics.reconciled(outcome, begun.elapsed());
         }
         self.failed = false;
+        self.pass = None;
     }
 
     fn wake_at(&mut self, due: Instant, me: &Addr<ProxyMsg>) {
@@ -266,7 +284,10 @@ impl ProxyActor {
             Ok((hash, suspicion)) => {
                 if let (Some(why), Some(object)) = (suspicion, self.observe()) {
                     let message = format!("the user-data is delivered as it is, but {why}");
-                    self.tell_user(&object, Note::warning("SuspiciousCloudInit", message));
+                    self.tell_user(
+                        &object,
+                        Note::warning(EventReason::SuspiciousCloudInit, message),
+                    );
                 }
                 Event::Resolved(Ok(hash))
             }
@@ -351,6 +372,16 @@ impl Actor for ProxyActor {
             ProxyMsg::Written(epoch, result) => self.ended(epoch, cx, |me| me.written(result)),
         }
         Ok(())
+    }
+}
+
+/// What the pass is about, as its span is called.
+fn part(memory: &Memory, object: &Proxy) -> &'static str {
+    match object.spec.mode {
+        _ if object.is_deleting() => "reconcile.delete",
+        Mode::External => "reconcile.external",
+        Mode::Managed if memory.is_replacing(object) => "reconcile.replace",
+        Mode::Managed => "reconcile.managed",
     }
 }
 

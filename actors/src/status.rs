@@ -13,10 +13,12 @@ use crate::{
     key::ProxyKey,
     store::{ProxyStore, Write, WriteError},
     system::{Actor, Broken, Context, Reply},
+    trace,
 };
 use crds::Proxy;
 use std::sync::Arc;
 use tokio::{sync::Semaphore, task::JoinSet};
+use tracing::Instrument;
 
 /// Enough to keep an API server busy, few enough not to trip its fairness limits.
 const IN_FLIGHT: usize = 64;
@@ -55,15 +57,19 @@ impl Actor for StatusActor {
         while self.writes.try_join_next().is_some() {}
         let StatusMsg::Write(key, write, reply) = message;
         let (store, slots) = (Arc::clone(&self.store), Arc::clone(&self.slots));
-        self.writes.spawn(async move {
+        let writing = async move {
             let Ok(_slot) = slots.acquire().await else {
                 return;
             };
             // Whoever asked may have been killed while this waited for its turn.
             if !reply.is_closed() {
-                reply.send(store.write(&key, write).await).ok();
+                let span = trace::write(&write);
+                reply
+                    .send(store.write(&key, write).instrument(span).await)
+                    .ok();
             }
-        });
+        };
+        self.writes.spawn(writing.in_current_span());
         Ok(())
     }
 }

@@ -4,10 +4,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::Timestamp,
 };
-use strum::IntoStaticStr;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 /// The condition types of both resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
 pub enum ConditionType {
     /// Does the instance run?
     Provisioned,
@@ -53,7 +53,7 @@ impl From<bool> for Status {
 }
 
 /// Why a condition is what it is. Users' alerts match on these words, so none is ever renamed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
 pub enum Reason {
     /// `Provisioned=True`: the instance runs.
     Running,
@@ -167,7 +167,9 @@ pub fn set(
     }
 }
 
-fn whole_seconds(now: Timestamp) -> Timestamp {
+/// The time as the API server keeps it.
+#[must_use]
+pub fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 

@@ -13,7 +13,9 @@ pub mod proxy;
 mod schema;
 pub mod yaml;
 
-pub use provider_health::{ProviderHealth, ProviderHealthStatus, ProviderType, Target};
+pub use provider_health::{
+    MAX_MESSAGE, ProviderHealth, ProviderHealthStatus, ProviderType, Target,
+};
 pub use proxy::{
     CloudInit, Endpoint, HealthCheck, Mode, Phase, Placement, Proxy, ProxySpec, ProxyStatus,
     SecretRef, is_attribute_key,

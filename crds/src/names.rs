@@ -13,6 +13,8 @@ pub const SPEC_HASH: &str = "crawl.example.com/spec-hash";
 pub const SKIP_CLEANUP: &str = "crawl.example.com/skip-cleanup";
 /// Label that a Secret needs to serve as user-data; counts only with the value [`TRUE`].
 pub const CLOUD_INIT_LABEL: &str = "crawl.example.com/cloud-init";
+/// Annotation of the election's Lease: where the leader's lease API is reached, as `host:port`.
+pub const LEADER_ADDRESS: &str = "crawl.example.com/leader-address";
 /// The value that switches an annotation or a label of ours on.
 pub const TRUE: &str = "true";
 

@@ -78,8 +78,11 @@ pub struct ProviderHealthStatus {
 }
 
 /// The backends that the operator knows.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(
+    Serialize, Deserialize, JsonSchema, strum::EnumString, Clone, Copy, Debug, PartialEq, Eq, Hash,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ProviderType {
     /// Squid pods in a Kubernetes cluster.
     Kubernetes,

@@ -4,10 +4,17 @@ use super::{
     token::{TokenError, TokenSource},
     values::{self, LogFilter},
 };
-use crate::{config::names, http::BindAddress, telemetry::LogFormat};
-use actors::leases::terms::Terms;
-use clap::Args;
+use crate::{
+    config::names,
+    http::{BindAddress, auth},
+    telemetry::LogFormat,
+};
+use actors::{collector, leases::terms::Terms, monitor};
+use clap::{ArgAction, Args, builder::BoolishValueParser};
 use std::{path::PathBuf, time::Duration};
+
+/// How long a check of the providers may take, unless told otherwise.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Everything that `run` was told, checked.
 #[derive(Clone, Debug)]
@@ -22,21 +29,55 @@ pub struct RunOptions {
     pub metrics_bind_address: BindAddress,
     /// Where `/healthz` and `/readyz` are served.
     pub health_probe_bind_address: BindAddress,
+    /// The election; `None` where this is the only replica.
+    pub leader_election: Option<LeaderElection>,
     /// The lease API's bearer token; `None` serves everybody.
     pub discovery_token: Option<TokenSource>,
+    /// The admin server; `None` is none.
+    pub admin: Option<AdminOptions>,
     /// The durations of leases and cooldowns.
     pub terms: Terms,
     /// How many probes may be in flight.
     pub health_workers: usize,
+    /// Whether each probe is a trace.
+    pub trace_health_probes: bool,
     /// PEM certificates that probes trust beside the system's.
     pub probe_ca_file: Option<PathBuf>,
+    /// When orphans are collected; `None` is never.
+    pub collection: Option<collector::Pace>,
+    /// When providers are checked; `None` is never.
+    pub checks: Option<monitor::Pace>,
+    /// Whether the wire log of gcp providers shows long strings whole.
+    pub gcp_wire_log_full_payloads: bool,
     /// The mark that tells this installation's instances from others'; `None` derives it from the
     /// cluster.
     pub installation_id: Option<String>,
 }
 
+/// What the admin server was told.
+#[derive(Clone, Debug)]
+pub struct AdminOptions {
+    /// Where it listens.
+    pub addr: BindAddress,
+    /// Its bearer token; without one it is at a loopback address.
+    pub token: Option<TokenSource>,
+    /// Whether actors may be ended through it.
+    pub chaos: bool,
+}
+
+/// What the election was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Where the Lease is; `None` is the pod's own namespace.
+    pub namespace: Option<String>,
+    /// Where other replicas reach this one's lease API, as `host:port`; `None` is the pod's address and the
+    /// API's port.
+    pub advertise: Option<String>,
+}
+
 /// The flags, as clap reads them from the arguments and the environment.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct RunArgs {
     /// The providers file (YAML)
     #[arg(
@@ -87,6 +128,25 @@ pub struct RunArgs {
     )]
     health_probe_bind_address: BindAddress,
 
+    /// Where the actors are shown to `proxy-operator actors`; unless it is a loopback address,
+    /// `ADMIN_TOKEN` must be set, which is then asked for [default: nowhere]
+    #[arg(
+        long,
+        env = "PROXY_OPERATOR_ADMIN_ADDR",
+        value_name = "ADDRESS",
+        help_heading = "Addresses"
+    )]
+    admin_addr: Option<BindAddress>,
+
+    /// Let whoever reaches --admin-addr kill actors, to see that it does not matter
+    #[arg(
+        long,
+        env = "PROXY_OPERATOR_ENABLE_CHAOS",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = "Addresses"
+    )]
+    enable_chaos: bool,
+
     /// The longest lease that a client may ask for
     #[arg(long, env = "PROXY_OPERATOR_MAX_LEASE_TTL", value_name = "DURATION", default_value = "1h", value_parser = values::seconds, allow_hyphen_values = true, help_heading = "Leases")]
     max_lease_ttl: Duration,
@@ -98,6 +158,26 @@ pub struct RunArgs {
     /// How long a proxy rests after a report of `banned`
     #[arg(long, env = "PROXY_OPERATOR_BAN_COOLDOWN", value_name = "DURATION", default_value = "15m", value_parser = values::duration, allow_hyphen_values = true, help_heading = "Leases")]
     ban_cooldown: Duration,
+
+    /// Run beside other replicas: one is elected and acts, the others pass API requests on to it
+    #[arg(
+        long,
+        env = "PROXY_OPERATOR_LEADER_ELECT",
+        value_parser = BoolishValueParser::new(),
+        action = ArgAction::SetTrue,
+        help_heading = "Leader election"
+    )]
+    leader_elect: bool,
+
+    /// Namespace of the election's Lease
+    /// [default: the pod's own]
+    #[arg(long, env = "PROXY_OPERATOR_LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE", value_parser = names::dns_label, help_heading = "Leader election")]
+    leader_election_namespace: Option<String>,
+
+    /// Where other replicas reach this one's lease API
+    /// [default: the pod's address and the port of --discovery-addr]
+    #[arg(long, env = "PROXY_OPERATOR_ADVERTISE_ADDR", value_name = "HOST:PORT", value_parser = values::host_and_port, help_heading = "Leader election")]
+    advertise_addr: Option<String>,
 
     /// How many probes may be in flight at once
     #[arg(
@@ -111,6 +191,16 @@ pub struct RunArgs {
     )]
     health_workers: u16,
 
+    /// Make each probe a trace of its own, where traces are exported (see OTEL_… in the docs)
+    #[arg(
+        long,
+        env = "PROXY_OPERATOR_TRACE_HEALTH_PROBES",
+        value_parser = BoolishValueParser::new(),
+        action = ArgAction::SetTrue,
+        help_heading = "Health probes"
+    )]
+    trace_health_probes: bool,
+
     /// PEM certificates that probes trust beside the system's
     #[arg(
         long,
@@ -119,6 +209,33 @@ pub struct RunArgs {
         help_heading = "Health probes"
     )]
     probe_ca_file: Option<PathBuf>,
+
+    /// From one search for instances without a Proxy to the next; 0 is never
+    #[arg(long, env = "PROXY_OPERATOR_GC_INTERVAL", value_name = "DURATION", default_value = "10m", value_parser = values::interval, allow_hyphen_values = true, help_heading = "Providers")]
+    gc_interval: Duration,
+
+    /// Instances without a Proxy that are younger than this are left alone
+    #[arg(long, env = "PROXY_OPERATOR_GC_MIN_AGE", value_name = "DURATION", default_value = "10m", value_parser = values::duration_or_zero, allow_hyphen_values = true, help_heading = "Providers")]
+    gc_min_age: Duration,
+
+    /// From one check of the providers to the next, at least 10s; 0 is never
+    #[arg(long, env = "PROXY_OPERATOR_PROVIDER_CHECK_INTERVAL", value_name = "DURATION", default_value = "1m", value_parser = values::slow_interval, allow_hyphen_values = true, help_heading = "Providers")]
+    provider_check_interval: Duration,
+
+    /// How long a check of a provider may take [default: 15s, or the interval if that is shorter]
+    #[arg(long, env = "PROXY_OPERATOR_PROVIDER_CHECK_TIMEOUT", value_name = "DURATION", value_parser = values::duration, allow_hyphen_values = true, help_heading = "Providers")]
+    provider_check_timeout: Option<Duration>,
+
+    /// Show long strings whole where requests to Google are logged, which is at level trace; user-data and
+    /// tokens are never shown
+    #[arg(
+        long,
+        env = "PROXY_OPERATOR_GCP_WIRE_LOG_FULL_PAYLOADS",
+        value_parser = BoolishValueParser::new(),
+        action = ArgAction::SetTrue,
+        help_heading = "Logs"
+    )]
+    gcp_wire_log_full_payloads: bool,
 
     /// How lines look on stderr: json for machines, text for people
     #[arg(
@@ -155,22 +272,27 @@ pub enum OptionsError {
         /// What the other flag says.
         address: BindAddress,
     },
+    /// A round of checks would run into the next.
+    #[error(
+        "--provider-check-timeout ({timeout:?}) is longer than --provider-check-interval ({interval:?})"
+    )]
+    LongCheck {
+        /// How long a check may take.
+        timeout: Duration,
+        /// From one to the next.
+        interval: Duration,
+    },
     /// The environment names no usable token.
     #[error(transparent)]
     Token(#[from] TokenError),
-}
-
-impl RunOptions {
-    /// The token and the file that may hold it, at most one of them, as [`crate::http::Auth::new`]
-    /// takes them.
-    #[must_use]
-    pub fn token_or_file(&self) -> (Option<String>, Option<PathBuf>) {
-        match self.discovery_token.clone() {
-            None => (None, None),
-            Some(TokenSource::Value(token)) => (Some(token), None),
-            Some(TokenSource::File(file)) => (None, Some(file)),
-        }
-    }
+    /// Whoever reaches the address could see the actors.
+    #[error(
+        "--admin-addr {0} can be reached from other machines: set ADMIN_TOKEN or ADMIN_TOKEN_FILE, or listen on 127.0.0.1"
+    )]
+    OpenAdmin(BindAddress),
+    /// Nobody could ask for chaos.
+    #[error("--enable-chaos needs --admin-addr")]
+    ChaosWithoutAdmin,
 }
 
 impl TryFrom<RunArgs> for RunOptions {
@@ -178,28 +300,79 @@ impl TryFrom<RunArgs> for RunOptions {
 
     fn try_from(args: RunArgs) -> Result<Self, OptionsError> {
         args.addresses_differ()?;
+        let admin = args.admin()?;
         Ok(Self {
+            collection: args.collection(),
+            checks: args.checks()?,
             providers_config: args.providers_config,
             proxy_namespace: args.proxy_namespace,
             discovery_addr: args.discovery_addr,
             metrics_bind_address: args.metrics_bind_address,
             health_probe_bind_address: args.health_probe_bind_address,
-            discovery_token: TokenSource::from_env()?,
+            leader_election: args.leader_elect.then_some(LeaderElection {
+                namespace: args.leader_election_namespace,
+                advertise: args.advertise_addr,
+            }),
+            discovery_token: TokenSource::from_env(&auth::LEASE_API)?,
+            admin,
             terms: Terms {
                 max_ttl: args.max_lease_ttl,
                 lease_cooldown: args.lease_cooldown,
                 ban_cooldown: args.ban_cooldown,
             },
             health_workers: usize::from(args.health_workers),
+            trace_health_probes: args.trace_health_probes,
             probe_ca_file: args.probe_ca_file,
+            gcp_wire_log_full_payloads: args.gcp_wire_log_full_payloads,
             installation_id: args.installation_id,
         })
     }
 }
 
 impl RunArgs {
+    fn admin(&self) -> Result<Option<AdminOptions>, OptionsError> {
+        let Some(addr) = self.admin_addr else {
+            return if self.enable_chaos {
+                Err(OptionsError::ChaosWithoutAdmin)
+            } else {
+                Ok(None)
+            };
+        };
+        let token = TokenSource::from_env(&auth::ADMIN)?;
+        if token.is_none() && !addr.is_loopback() {
+            return Err(OptionsError::OpenAdmin(addr));
+        }
+        Ok(Some(AdminOptions {
+            addr,
+            token,
+            chaos: self.enable_chaos,
+        }))
+    }
+
+    fn collection(&self) -> Option<collector::Pace> {
+        let pace = collector::Pace {
+            interval: self.gc_interval,
+            min_age: self.gc_min_age,
+        };
+        (!pace.interval.is_zero()).then_some(pace)
+    }
+
+    fn checks(&self) -> Result<Option<monitor::Pace>, OptionsError> {
+        let interval = self.provider_check_interval;
+        if interval.is_zero() {
+            return Ok(None);
+        }
+        let timeout = self
+            .provider_check_timeout
+            .unwrap_or_else(|| CHECK_TIMEOUT.min(interval));
+        if timeout > interval {
+            return Err(OptionsError::LongCheck { timeout, interval });
+        }
+        Ok(Some(monitor::Pace { interval, timeout }))
+    }
+
     fn addresses_differ(&self) -> Result<(), OptionsError> {
-        let servers = [
+        let mut servers = vec![
             ("--discovery-addr", self.discovery_addr),
             ("--metrics-bind-address", self.metrics_bind_address),
             (
@@ -207,6 +380,7 @@ impl RunArgs {
                 self.health_probe_bind_address,
             ),
         ];
+        servers.extend(self.admin_addr.map(|addr| ("--admin-addr", addr)));
         for (at, (first, one)) in servers.iter().enumerate() {
             for (second, address) in &servers[at + 1..] {
                 if collide(*one, *address) {

@@ -1,3 +1,6 @@
+mod gcp;
+mod kvm;
+
 use super::*;
 use std::{fs, time::Instant};
 
@@ -158,11 +161,11 @@ fn a_wrong_entry_is_refused_by_its_index_its_name_and_the_field() {
         ),
         (
             entry("{name: a, type: aws}"),
-            "providers[1] (a): type: unknown type 'aws'; known: kubernetes",
+            "providers[1] (a): type: unknown type 'aws'; known: gcp, kubernetes, kvm",
         ),
         (
             entry("{name: a, type: Kubernetes}"),
-            "unknown type 'Kubernetes'; known: kubernetes",
+            "unknown type 'Kubernetes'; known: gcp, kubernetes, kvm",
         ),
         (
             entry("{name: a, name: b, type: kubernetes}"),

@@ -1,18 +1,21 @@
 //! The lease API: one flat router over a [`Desk`].
 //!
 //! A request goes through these steps, and the first that refuses it answers: token, route, query
-//! and header, body, a free place among the requests in flight, the ledger.
+//! and header, body, a free place among the requests in flight, the ledger. A follower looks at token and
+//! route, and passes the request on.
 
 use super::{
     answers::{self, Granted, Lease, ProxyList, ProxyView, json},
     auth::Auth,
     body::{self, ttl::Ttl},
     desk::Desk,
+    forward::Forward,
     lease_id,
     metrics::HttpMetrics,
     openapi, query, reading,
     refusal::Refusal,
     routes::{self, Captures, Endpoint, NoRoute},
+    trace,
 };
 use actors::{
     key::ProxyKey,
@@ -23,7 +26,11 @@ use futures::Stream;
 use hyper::{body::Incoming, service::Service};
 use hyper_util::service::TowerToHyperService;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
+use tracing::Instrument;
 use warp::{
     Filter,
     http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header},
@@ -64,6 +71,7 @@ pub struct Api<D> {
     settings: Settings,
     in_flight: Semaphore,
     document: Bytes,
+    forward: Option<Forward>,
 }
 
 /// A request without its body.
@@ -93,7 +101,24 @@ impl<D: Desk> Api<D> {
             document: Bytes::from(document.to_string()),
             auth,
             settings,
+            forward: None,
         })
+    }
+
+    /// The same, but counting nothing: to see what counting costs.
+    #[must_use]
+    pub fn uncounted(mut self) -> Self {
+        self.metrics.switch_off();
+        self
+    }
+
+    /// The same, but passing requests on while another process leads.
+    #[must_use]
+    pub fn forwarding(self, forward: Forward) -> Self {
+        Self {
+            forward: Some(forward),
+            ..self
+        }
     }
 
     /// The API as something that [`serve`](super::serve) takes.
@@ -132,34 +157,80 @@ impl<D: Desk> Api<D> {
         let mut body = pin!(body);
         let route = routes::resolve(&head.method, head.path.as_str());
         let endpoint = route.as_ref().ok().map(|(endpoint, _)| *endpoint);
-        let token = head.headers.get(header::AUTHORIZATION);
-        let outcome = if routes::is_open(head.path.as_str())
-            || self.auth.admits(token.map(HeaderValue::as_bytes))
-        {
-            match route {
-                Ok((endpoint, captures)) => {
-                    let body = reading::body(&mut body, until);
-                    self.call(endpoint, captures, &head, body).await
+        let span = trace::request(&head.method, endpoint, &head.headers);
+        let answering = self.outcome(route, &head, reading::body(&mut body, until));
+        let response = async {
+            answering.await.unwrap_or_else(|refusal| {
+                if refusal == Refusal::Internal {
+                    tracing::error!(method = %head.method, ?endpoint, "a request failed inside");
                 }
-                Err(NoRoute::Path) => Err(Refusal::NotFound),
-                Err(NoRoute::Method(allow)) => Err(Refusal::MethodNotAllowed(allow)),
-            }
-        } else {
-            Err(Refusal::Unauthorized)
+                refusal.response()
+            })
         };
-        let response = outcome.unwrap_or_else(|refusal| {
-            if refusal == Refusal::Internal {
-                tracing::error!(method = %head.method, ?endpoint, "a request failed inside");
-            }
-            refusal.response()
-        });
+        let response = response.instrument(span.clone()).await;
+        trace::answered(&span, response.status());
         self.metrics
             .answered(endpoint, response.status(), begun.elapsed());
         reading::drain(&mut body, until).await;
         response
     }
 
+    /// Who passes requests for `endpoint` on, if they are for another process.
+    fn elsewhere(&self, endpoint: Endpoint) -> Option<&Forward> {
+        let here = matches!(endpoint, Endpoint::Healthz | Endpoint::OpenApi);
+        let forward = self.forward.as_ref().filter(|forward| forward.is_due());
+        forward.filter(|_| !here)
+    }
+
+    async fn pass(
+        &self,
+        forward: &Forward,
+        endpoint: Endpoint,
+        head: &Head,
+        body: impl Future<Output = Result<Bytes, Refusal>>,
+    ) -> Result<Response, Refusal> {
+        let body = match endpoint {
+            Endpoint::Acquire | Endpoint::Renew | Endpoint::Report => body.await?,
+            _ => Bytes::new(),
+        };
+        let _place = self.place()?;
+        let mut target = head.path.as_str().to_owned();
+        if !head.query.is_empty() {
+            target = format!("{target}?{}", head.query);
+        }
+        forward
+            .pass(&head.method, &target, &head.headers, body)
+            .await
+    }
+
+    /// A free place among the requests in flight.
+    fn place(&self) -> Result<SemaphorePermit<'_>, Refusal> {
+        self.in_flight
+            .try_acquire()
+            .map_err(|_| Refusal::Overloaded)
+    }
+
     /// `body` reads the body when it is awaited.
+    async fn outcome(
+        &self,
+        route: Result<(Endpoint, Captures<'_>), NoRoute>,
+        head: &Head,
+        body: impl Future<Output = Result<Bytes, Refusal>>,
+    ) -> Result<Response, Refusal> {
+        let token = head.headers.get(header::AUTHORIZATION);
+        let admitted = routes::is_open(head.path.as_str())
+            || self.auth.admits(token.map(HeaderValue::as_bytes));
+        match route {
+            _ if !admitted => Err(Refusal::Unauthorized),
+            Ok((endpoint, captures)) => match self.elsewhere(endpoint) {
+                Some(forward) => self.pass(forward, endpoint, head, body).await,
+                None => self.call(endpoint, captures, head, body).await,
+            },
+            Err(NoRoute::Path) => Err(Refusal::NotFound),
+            Err(NoRoute::Method(allow)) => Err(Refusal::MethodNotAllowed(allow)),
+        }
+    }
+
     async fn call(
         &self,
         endpoint: Endpoint,
@@ -193,10 +264,7 @@ impl<D: Desk> Api<D> {
         &self,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, Refusal> {
-        let _place = self
-            .in_flight
-            .try_acquire()
-            .map_err(|_| Refusal::Overloaded)?;
+        let _place = self.place()?;
         call.await.map_err(Into::into)
     }
 

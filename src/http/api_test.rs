@@ -227,7 +227,7 @@ async fn a_ledger_without_an_answer_is_told_apart() {
     for (why, refusal, retry) in [
         (Unavailable::NotLeader, "503 not_leader", "1"),
         (Unavailable::TooLate, "503 overloaded", "1"),
-        (Unavailable::Dropped, "500 internal", ""),
+        (Unavailable::Dropped, "503 not_leader", "1"),
     ] {
         let desk = LedgerDesk {
             down: Some(why),

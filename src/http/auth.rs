@@ -15,15 +15,40 @@ pub const REREAD: Duration = Duration::from_secs(1);
 /// A token file longer than this is a mistake (the wrong file), not a token.
 const MAX_TOKEN: u64 = 4096;
 
+/// What is guarded by a token, and the variables that the token comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Guarded {
+    /// What it is, in a sentence.
+    pub what: &'static str,
+    /// Holds the token.
+    pub value: &'static str,
+    /// Names a file that holds it.
+    pub file: &'static str,
+}
+
+/// The lease API.
+pub static LEASE_API: Guarded = Guarded {
+    what: "the lease API",
+    value: "DISCOVERY_TOKEN",
+    file: "DISCOVERY_TOKEN_FILE",
+};
+
+/// The admin server.
+pub static ADMIN: Guarded = Guarded {
+    what: "the admin server",
+    value: "ADMIN_TOKEN",
+    file: "ADMIN_TOKEN_FILE",
+};
+
 /// Why a token cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// Set, but to nothing: surely not meant as "everybody".
-    #[error("the API token is empty; unset it to serve without one")]
-    EmptyToken,
+    #[error("the token of {0} is empty; unset it to serve without one")]
+    EmptyToken(&'static str),
     /// Two sources, and no way to tell which is meant.
-    #[error("DISCOVERY_TOKEN and DISCOVERY_TOKEN_FILE are both set; set one")]
-    TwoSources,
+    #[error("{} and {} are both set; set one", .0.value, .0.file)]
+    TwoSources(&'static Guarded),
 }
 
 /// Why a token file gives no token.
@@ -52,10 +77,7 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Takes what the environment says: a token, a file that holds one, or neither.
-    ///
-    /// A file that cannot be used refuses everybody until it can be; that is logged, not an error,
-    /// since the file may be about to appear.
+    /// That of the lease API; see [`Auth::of`].
     ///
     /// # Errors
     /// [`AuthError`].
@@ -64,20 +86,35 @@ impl Auth {
         file: Option<PathBuf>,
         reread: Duration,
     ) -> Result<Self, AuthError> {
+        Self::of(&LEASE_API, token, file, reread).await
+    }
+
+    /// Takes what the environment says: a token, a file that holds one, or neither.
+    ///
+    /// A file that cannot be used refuses everybody until it can be; that is logged, not an error,
+    /// since the file may be about to appear.
+    ///
+    /// # Errors
+    /// [`AuthError`].
+    pub async fn of(
+        guarded: &'static Guarded,
+        token: Option<String>,
+        file: Option<PathBuf>,
+        reread: Duration,
+    ) -> Result<Self, AuthError> {
         match (token, file) {
-            (Some(_), Some(_)) => Err(AuthError::TwoSources),
+            (Some(_), Some(_)) => Err(AuthError::TwoSources(guarded)),
             (Some(token), None) => {
                 let token = token.trim();
                 if token.is_empty() {
-                    return Err(AuthError::EmptyToken);
+                    return Err(AuthError::EmptyToken(guarded.what));
                 }
                 Ok(Self::fixed(Admits::Bearer(digest(token))))
             }
-            (None, Some(path)) => Ok(Self::watching(path, reread).await),
+            (None, Some(path)) => Ok(Self::watching(guarded.what, path, reread).await),
             (None, None) => {
-                tracing::warn!(
-                    "the lease API serves UNAUTHENTICATED: neither DISCOVERY_TOKEN nor DISCOVERY_TOKEN_FILE is set"
-                );
+                let Guarded { what, value, file } = guarded;
+                tracing::warn!("{what} serves UNAUTHENTICATED: neither {value} nor {file} is set");
                 Ok(Self::fixed(Admits::Everybody))
             }
         }
@@ -90,9 +127,10 @@ impl Auth {
         }
     }
 
-    async fn watching(path: PathBuf, reread: Duration) -> Self {
+    async fn watching(what: &'static str, path: PathBuf, reread: Duration) -> Self {
         let (publish, admits) = watch::channel(Admits::Nobody);
         let mut file = TokenFile {
+            what,
             path,
             said: None,
             publish,
@@ -138,6 +176,7 @@ fn digest(token: impl AsRef<[u8]>) -> [u8; 32] {
 }
 
 struct TokenFile {
+    what: &'static str,
     path: PathBuf,
     said: Option<String>,
     publish: watch::Sender<Admits>,
@@ -154,12 +193,12 @@ impl TokenFile {
             *current = admits;
             changed
         });
-        let path = self.path.display();
+        let (what, path) = (self.what, self.path.display());
         match &problem {
             Some(why) if self.said != problem => {
-                tracing::error!("the lease API refuses EVERYBODY: its token file {path} {why}");
+                tracing::error!("{what} refuses EVERYBODY: its token file {path} {why}");
             }
-            None if changed => tracing::info!("the lease API's token was read from {path}"),
+            None if changed => tracing::info!("the token of {what} was read from {path}"),
             _ => {}
         }
         self.said = problem;

@@ -93,7 +93,7 @@ async fn a_token_file_is_read_again_when_it_changes() {
 async fn a_token_is_set_in_one_place_and_to_something() {
     let no_time = Duration::MAX;
     let empty = Auth::new(Some(" ".into()), None, no_time).await;
-    assert!(matches!(empty, Err(AuthError::EmptyToken)));
+    assert!(matches!(empty, Err(AuthError::EmptyToken(_))));
     let two = Auth::new(Some("a".into()), Some("/b".into()), no_time).await;
-    assert!(matches!(two, Err(AuthError::TwoSources)));
+    assert!(matches!(two, Err(AuthError::TwoSources(_))));
 }

@@ -70,6 +70,15 @@ impl fmt::Display for BindAddress {
 }
 
 impl BindAddress {
+    /// Whether only this machine reaches it.
+    #[must_use]
+    pub fn is_loopback(self) -> bool {
+        match self {
+            Self::Everywhere(_) => false,
+            Self::At(address) => address.ip().to_canonical().is_loopback(),
+        }
+    }
+
     /// Starts to listen.
     ///
     /// # Errors
@@ -114,6 +123,25 @@ mod tests {
             "", ":", "8090", ":x", ":+1", ":65536", "::1:80", "host:80", "1.2.3.4", "[::1]", " :80",
         ] {
             assert!(parse_bind_address(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_told_from_what_others_reach() {
+        for (text, expected) in [
+            ("127.0.0.1:1", true),
+            ("127.1.2.3:1", true),
+            ("localhost:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            (":1", false),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+            ("10.0.0.1:1", false),
+            ("[::ffff:10.0.0.1]:1", false),
+        ] {
+            let address: BindAddress = text.parse().expect(text);
+            assert_eq!(address.is_loopback(), expected, "{text}");
         }
     }
 

@@ -107,7 +107,7 @@ fn refusal(error: &serde_json::Error) -> Refusal {
     Refusal::InvalidBody(message)
 }
 
-fn named<'de, D, T>(name: &str, value: D) -> Result<T, D::Error>
+pub(super) fn named<'de, D, T>(name: &str, value: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

@@ -19,7 +19,7 @@ pub enum Unavailable {
     /// The deadline passed; the call may still take effect. Answered 503 `overloaded`.
     #[error("the lease ledger did not answer in time")]
     TooLate,
-    /// The ledger went away with the call in hand; it is back in a moment. Answered 500 `internal`.
+    /// The ledger went away with the call in hand; it is back in a moment. Answered 503 `not_leader`.
     #[error("the lease ledger dropped the call")]
     Dropped,
 }

@@ -1,8 +1,10 @@
-//! The desk of the program: the address of the leases actor.
+//! The desk of the program: the address of the leases actor, and a gate before and behind it. What the ledger
+//! answered is not passed on by a process that does not lead any more.
 
 use super::desk::{Desk, Unavailable};
 use actors::{
     key::ProxyKey,
+    leader::standing::{NotLeader, Standing},
     leases::{
         LeasesMsg,
         terms::{
@@ -21,22 +23,44 @@ const RETRY: Duration = Duration::from_millis(20);
 const RETRIES: u32 = 100;
 
 /// Asks the leases actor.
-#[derive(Clone, Debug)]
-pub struct LedgerDesk(pub Addr<LeasesMsg>);
+#[derive(Clone)]
+pub struct LedgerDesk {
+    leases: Addr<LeasesMsg>,
+    standing: Standing,
+}
 
 impl LedgerDesk {
+    /// A desk that is open while this process leads.
+    #[must_use]
+    pub fn new(leases: Addr<LeasesMsg>, standing: Standing) -> Self {
+        Self { leases, standing }
+    }
+
     async fn ask<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(Reply<R>) -> LeasesMsg,
+    ) -> Result<R, Unavailable> {
+        let answer = self.standing.guard(self.answer(question)).await;
+        let answer = answer.map_err(|NotLeader| Unavailable::NotLeader)?;
+        // A tenure that ended while the ledger answered: the next leader may know nothing of it.
+        if !self.standing.may_act() {
+            return Err(Unavailable::NotLeader);
+        }
+        answer
+    }
+
+    async fn answer<R: Send + 'static>(
         &self,
         question: impl FnOnce(Reply<R>) -> LeasesMsg,
     ) -> Result<R, Unavailable> {
         // A question that never reached anybody can be asked again without harm.
         for _ in 0..RETRIES {
-            if self.0.is_up() {
+            if self.leases.is_up() {
                 break;
             }
             tokio::time::sleep(RETRY).await;
         }
-        self.0
+        self.leases
             .ask(DEADLINE, question)
             .await
             .map_err(|error| match error {

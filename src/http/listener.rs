@@ -1,6 +1,6 @@
 //! A bound listener that is served by an actor: [`actors::server::Serve`] over the accept loop.
 
-use super::server::{Limits, serve};
+use super::server::{Connections, Limits};
 use actors::server::Serve;
 use futures::future::BoxFuture;
 use hyper::{
@@ -12,11 +12,12 @@ use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch};
 
 /// A listener and what it serves. It stays bound while the actor that serves it is restarted, so that
-/// no connection is refused meanwhile.
+/// no connection is refused meanwhile, and those that are open go on.
 pub struct HttpServer<S> {
     listener: std::net::TcpListener,
     service: S,
-    limits: Limits,
+    connections: Connections,
+    drain: Duration,
     state: watch::Sender<State>,
 }
 
@@ -37,7 +38,8 @@ impl<S> HttpServer<S> {
         Ok(Self {
             listener: listener.into_std()?,
             service,
-            limits,
+            connections: Connections::new(limits),
+            drain: limits.drain,
             state: watch::Sender::new(State::Stopped),
         })
     }
@@ -70,7 +72,8 @@ where
                 // The sender is held by whoever serves, so this only ends by being told.
                 state.wait_for(|state| *state == State::Stopping).await.ok();
             };
-            serve(listener, self.service.clone(), self.limits, stop).await;
+            let service = self.service.clone();
+            self.connections.serve(listener, service, stop).await;
             self.state.send_replace(State::Stopped);
             "stopped".to_owned()
         })
@@ -87,7 +90,7 @@ where
             });
             let mut state = self.state.subscribe();
             let stopped = state.wait_for(|state| *state == State::Stopped);
-            let deadline = self.limits.drain + Duration::from_secs(1);
+            let deadline = self.drain + Duration::from_secs(1);
             if tokio::time::timeout(deadline, stopped).await.is_err() {
                 tracing::warn!("a server did not stop in time");
             }
@@ -99,6 +102,7 @@ where
 mod tests {
     use super::*;
     use hyper::service::service_fn;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Stopped from outside, its actor is started again by its supervisor.
     #[tokio::test]
@@ -120,6 +124,50 @@ mod tests {
             Arc::clone(&server).drain().await;
             assert_eq!(serving.await.expect("ends"), "stopped");
         }
+    }
+
+    /// Its actor was killed: a request under way is answered, and so is the next on its connection.
+    #[tokio::test]
+    async fn a_server_that_was_killed_cuts_nobody_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let answer = service_fn({
+            let gate = Arc::clone(&gate);
+            move |_: Request<Incoming>| {
+                let gate = Arc::clone(&gate);
+                async move {
+                    gate.acquire().await.expect("open").forget();
+                    Ok::<_, Infallible>(Response::new("ok".to_owned()))
+                }
+            }
+        });
+        let server = HttpServer::new(listener, answer, Limits::default()).expect("a server");
+        let server = Arc::new(server);
+        let address = server.address().expect("an address");
+        let mut socket = tokio::net::TcpStream::connect(address)
+            .await
+            .expect("connects");
+        let mut serving = tokio::spawn(Arc::clone(&server).serve());
+        for _ in 0..3 {
+            let asked = socket.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            asked.await.expect("writes");
+            // Killed with the request under way.
+            tokio::task::yield_now().await;
+            serving.abort();
+            assert!(serving.await.expect_err("killed").is_cancelled());
+            serving = tokio::spawn(Arc::clone(&server).serve());
+            gate.add_permits(1);
+            let mut answer = [0; 1024];
+            let read = socket.read(&mut answer).await.expect("an answer");
+            let answer = String::from_utf8_lossy(&answer[..read]);
+            assert!(
+                answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"),
+                "{answer:?}"
+            );
+        }
+        Arc::clone(&server).drain().await;
+        assert_eq!(socket.read(&mut [0]).await.expect("is closed"), 0);
+        assert_eq!(serving.await.expect("ends"), "stopped");
     }
 
     #[tokio::test]

@@ -1,9 +1,8 @@
 //! Counts and times of requests, by route template and status. The children are looked up once.
 
 use super::routes::{Endpoint, TABLE};
-use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
-};
+use actors::metrics::Register;
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts};
 use std::{sync::OnceLock, time::Duration};
 use warp::http::StatusCode;
 
@@ -47,7 +46,7 @@ impl HttpMetrics {
     ///
     /// # Errors
     /// Where the registry holds such names already.
-    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub fn new(registry: &impl Register) -> Result<Self, prometheus::Error> {
         let requests = IntCounterVec::new(
             Opts::new(
                 "proxy_operator_http_requests_total",
@@ -74,6 +73,11 @@ impl HttpMetrics {
             })
             .collect();
         Ok(Self { requests, routes })
+    }
+
+    /// Counts nothing from here on.
+    pub fn switch_off(&mut self) {
+        self.routes.clear();
     }
 
     /// Counts one answer.

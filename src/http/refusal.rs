@@ -10,7 +10,7 @@ use warp::{
 };
 
 /// Seconds after which a 503 is worth another try: an election or a burst is over within about one.
-const RETRY_AFTER: &str = "1";
+pub(super) const RETRY_AFTER: &str = "1";
 
 /// Why a request gets no success. The message is for the client; nothing internal goes in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,10 @@ pub enum Refusal {
     MethodNotAllowed(String),
     #[error("this replica is not the leader, and no leader is known; try again")]
     NotLeader,
+    #[error(
+        "the ledger is being started again, and may or may not have done it; try again, with the same Idempotency-Key"
+    )]
+    Restarting,
     #[error("too many requests are in flight; try again")]
     Overloaded,
     #[error("the request failed inside the operator; try again")]
@@ -92,6 +96,32 @@ pub struct NoMatchBody<'a> {
 }
 
 impl Refusal {
+    /// One of each.
+    #[must_use]
+    pub fn each() -> [Self; 13] {
+        let nothing = NoMatch {
+            considered: 0,
+            at_capacity: 0,
+            in_cooldown: 0,
+            unhealthy: 0,
+        };
+        [
+            Self::InvalidBody(String::new()),
+            Self::InvalidQuery(String::new()),
+            Self::InvalidResult(String::new()),
+            Self::InvalidTtl(String::new()),
+            Self::Unauthorized,
+            Self::NotFound,
+            Self::UnknownLease,
+            Self::UnknownProxy,
+            Self::MethodNotAllowed(String::new()),
+            Self::NoMatch(nothing),
+            Self::Internal,
+            Self::NotLeader,
+            Self::Overloaded,
+        ]
+    }
+
     /// The stable word and the status.
     #[must_use]
     pub fn code(&self) -> (&'static str, StatusCode) {
@@ -106,7 +136,7 @@ impl Refusal {
             Self::UnknownProxy => ("unknown_proxy", StatusCode::NOT_FOUND),
             Self::NotFound => ("not_found", StatusCode::NOT_FOUND),
             Self::MethodNotAllowed(_) => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
-            Self::NotLeader => ("not_leader", StatusCode::SERVICE_UNAVAILABLE),
+            Self::NotLeader | Self::Restarting => ("not_leader", StatusCode::SERVICE_UNAVAILABLE),
             Self::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE),
             Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
         }
@@ -134,7 +164,7 @@ impl Refusal {
         let extra = match self {
             Self::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer".to_owned())),
             Self::MethodNotAllowed(allow) => Some((header::ALLOW, allow.clone())),
-            Self::NotLeader | Self::Overloaded => {
+            Self::NotLeader | Self::Restarting | Self::Overloaded => {
                 Some((header::RETRY_AFTER, RETRY_AFTER.to_owned()))
             }
             _ => None,
@@ -153,7 +183,7 @@ impl From<Unavailable> for Refusal {
         match why {
             Unavailable::NotLeader => Self::NotLeader,
             Unavailable::TooLate => Self::Overloaded,
-            Unavailable::Dropped => Self::Internal,
+            Unavailable::Dropped => Self::Restarting,
         }
     }
 }

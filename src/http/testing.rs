@@ -163,6 +163,22 @@ pub async fn served_with(
         .ok();
     let registry = prometheus::Registry::new();
     let api = Api::new(desk, auth, &registry, settings).expect("a new registry");
+    served_within(api, registry, limits).await
+}
+
+/// An API that was made elsewhere.
+pub async fn served_of(api: Api<LedgerDesk>, registry: prometheus::Registry) -> Served {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
+    served_within(api, registry, Limits::default()).await
+}
+
+async fn served_within(
+    api: Api<LedgerDesk>,
+    registry: prometheus::Registry,
+    limits: Limits,
+) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
     let address = listener.local_addr().expect("an address");
     let stop = CancellationToken::new();

@@ -1,10 +1,10 @@
-//! The client, and what is asked of a cluster before anything starts.
+//! What is asked of a cluster before anything starts.
 
 use crate::telemetry::with_causes;
 use crds::Proxy;
 use futures::future::TryFutureExt;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, Config, api::ListParams};
+use kube::{Api, Client, api::ListParams};
 use std::time::Duration;
 
 /// How long one question may take at start.
@@ -37,25 +37,16 @@ pub enum ClusterError {
     },
 }
 
-/// A cluster that answers.
-pub struct Reached {
-    /// For all calls.
-    pub client: Client,
-    /// Where the API server is.
-    pub url: String,
-}
-
-/// Finds the cluster as kubectl does (`KUBECONFIG`, `~/.kube/config`, the pod's service account) and
-/// makes sure that it answers and knows Proxy objects in `namespace` (all of them when there is none).
+/// Makes sure that the cluster at `url` answers and knows Proxy objects in `namespace` (all of them when
+/// there is none).
 ///
 /// # Errors
 /// [`ClusterError`], in words for the terminal.
-pub async fn reach(namespace: Option<&str>) -> Result<Reached, ClusterError> {
-    let config = Config::infer()
-        .await
-        .map_err(|e| ClusterError::Config(e.into()))?;
-    let url = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|e| ClusterError::Config(e.into()))?;
+pub async fn answers(
+    client: &Client,
+    url: &str,
+    namespace: Option<&str>,
+) -> Result<(), ClusterError> {
     let proxies: Api<Proxy> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
@@ -63,13 +54,16 @@ pub async fn reach(namespace: Option<&str>) -> Result<Reached, ClusterError> {
     // As metadata only: an object that does not decode must not keep the operator from starting.
     let first = ListParams::default().limit(1);
     match bounded(proxies.list_metadata(&first)).await {
-        Ok(_) => Ok(Reached { client, url }),
+        Ok(_) => Ok(()),
         Err(Failure::Api(status)) if status.code == 404 => Err(ClusterError::NoDefinition),
         Err(Failure::Api(status)) => Err(ClusterError::Refused {
             what: "list Proxies",
             why: status.message.clone(),
         }),
-        Err(Failure::Other(why)) => Err(ClusterError::Unreachable { url, why }),
+        Err(Failure::Other(why)) => Err(ClusterError::Unreachable {
+            url: url.to_owned(),
+            why,
+        }),
     }
 }
 

@@ -18,7 +18,7 @@ use kube::{
     api::{Patch, PatchParams},
     core::NamespaceResourceScope,
 };
-use prometheus::{IntCounter, Registry};
+use prometheus::IntCounter;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
@@ -33,25 +33,19 @@ pub struct KubeStore {
 }
 
 impl KubeStore {
-    /// A store of the Proxies in `namespace`, or in all of them.
-    ///
-    /// # Errors
-    /// When `registry` has its metric already.
-    pub fn new(
-        client: Client,
-        namespace: Option<String>,
-        registry: &Registry,
-    ) -> Result<Self, prometheus::Error> {
-        let undecodable = IntCounter::new(
-            "proxy_operator_undecodable_objects_total",
-            "Proxy objects seen that do not decode and are left alone.",
-        )?;
-        registry.register(Box::new(undecodable.clone()))?;
-        Ok(Self {
+    /// A store of the Proxies in `namespace`, or in all of them, that counts those that do not decode.
+    #[must_use]
+    pub fn new(client: Client, namespace: Option<String>, undecodable: IntCounter) -> Self {
+        Self {
             client,
             namespace,
             seen: Arc::new(Seen::new(undecodable)),
-        })
+        }
+    }
+
+    /// Forgets what was seen under an earlier tenure: others may have changed it since.
+    pub fn forget(&self) {
+        self.seen.clear();
     }
 
     fn scoped<K>(&self) -> Api<K>

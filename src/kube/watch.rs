@@ -55,6 +55,12 @@ impl Seen {
             .collect()
     }
 
+    /// Forgets all that was seen. Nobody may follow at that time.
+    pub(super) fn clear(&self) {
+        self.objects.clear();
+        self.told.clear();
+    }
+
     pub(super) fn noticed(&self, key: &ProxyKey) {
         self.told.remove(key);
     }

@@ -23,7 +23,8 @@ use tokio_rustls::rustls;
 const LIMIT: usize = 64 * 1024;
 
 /// Fetches `target` over `stream`, compares the status (a redirect is one like any other), and only
-/// if it is the `expected` one reads the body too. Returns when the head of the answer was complete.
+/// if it is the `expected` one reads the body too, into `page`. Returns when the head of the answer was
+/// complete.
 ///
 /// # Errors
 /// [`FailureKind::Status`], [`FailureKind::ProxyAuth`], [`FailureKind::Protocol`],
@@ -35,6 +36,7 @@ pub(super) async fn get<S>(
     target: &Target,
     expected: u16,
     budget: &Budget,
+    page: &mut impl Extend<Bytes>,
 ) -> Result<Instant, ProbeFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -49,7 +51,7 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| failure(stage, &error))?;
-    let mut exchange = pin!(exchange(sender, stage, target, expected, budget));
+    let mut exchange = pin!(exchange(sender, stage, target, expected, budget, page));
     // The connection is driven here and not by a task, so that dropping the probe closes it. It may
     // end first: then what it read is waiting, and so is its error.
     tokio::select! {
@@ -65,6 +67,7 @@ async fn exchange(
     target: &Target,
     expected: u16,
     budget: &Budget,
+    page: &mut impl Extend<Bytes>,
 ) -> Result<Instant, ProbeFailure> {
     let request = Request::get(target.uri.clone())
         .header(header::HOST, &target.host)
@@ -81,7 +84,7 @@ async fn exchange(
     verdict(target, response.status(), expected)
         .map_err(|(kind, what)| stage.failed(kind, what))?;
     budget
-        .spend(stage, "the body did not end", drain(response))
+        .spend(stage, "the body did not end", read(response, page))
         .await?
         .map_err(|error| failure(stage, &error))?;
     Ok(answered)
@@ -111,14 +114,21 @@ fn verdict(
 }
 
 /// Reads a body to its end, or to the limit.
-async fn drain(response: http::Response<Incoming>) -> Result<(), hyper::Error> {
+async fn read(
+    response: http::Response<Incoming>,
+    page: &mut impl Extend<Bytes>,
+) -> Result<(), hyper::Error> {
     let framed = is_framed(response.headers());
     let mut body = response.into_body();
     let mut read = 0;
     while read < LIMIT {
         match body.frame().await {
             None => break,
-            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                read += data.len();
+                page.extend([data]);
+            }
             // Many servers end such a body by closing TCP without TLS's own goodbye.
             Some(Err(error)) if !framed && is_early_end(&error) => break,
             Some(Err(error)) => return Err(error),

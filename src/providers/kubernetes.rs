@@ -23,8 +23,12 @@ use crate::{
     config::names::{is_dns_label, is_label_value},
     providers::{INSTALLATION_MARK, MANAGED_MARK},
 };
-use actors::provider::contract::{
-    CreateRequest, Created, ErrorClass, Instance, Operation, Provider, ProviderError, TargetCheck,
+use actors::{
+    events::EventReason,
+    provider::contract::{
+        CreateRequest, Created, ErrorClass, Instance, Operation, Provider, ProviderError,
+        TargetCheck,
+    },
 };
 use call::Call;
 use config::KubernetesConfig;
@@ -224,6 +228,10 @@ impl Provider for KubernetesProvider {
         "kubernetes"
     }
 
+    fn is_confined(&self) -> bool {
+        true
+    }
+
     fn deadline(&self, operation: Operation) -> Duration {
         match operation {
             Operation::Create => 3 * REQUEST,
@@ -256,8 +264,10 @@ impl Provider for KubernetesProvider {
         })
     }
 
-    fn check(&self) -> BoxFuture<'_, Vec<TargetCheck>> {
-        Box::pin(async { vec![self.check_api_server().await] })
+    fn check(&self, within: Duration) -> BoxFuture<'_, Vec<TargetCheck>> {
+        // Its answer has to come before the asker gives up.
+        let within = REQUEST.min(within * 9 / 10);
+        Box::pin(async move { vec![self.check_api_server(within).await] })
     }
 }
 
@@ -286,10 +296,11 @@ fn created(pod: &Pod, request: &CreateRequest) -> Created {
     let ignored = request.user_data.as_ref().map(|_| {
         let why = "spec.cloudInit has no effect here: a pod of the kubernetes provider runs a \
                    generated Squid configuration and no cloud-init";
-        ("CloudInitIgnored", why.to_owned())
+        (EventReason::CloudInitIgnored, why.to_owned())
     });
     Created {
         id: state::instance(pod).id,
+        operation: None,
         notes: ignored.into_iter().collect(),
     }
 }
@@ -312,6 +323,9 @@ mod tests {
             user_data: None,
             port: 3128,
             installation: "here".to_owned(),
+            spec_hash: "hash".to_owned(),
+            after: None,
+            elsewhere: false,
         }
     }
 
@@ -360,7 +374,7 @@ mod tests {
         assert_eq!(error.class, ErrorClass::Transient, "{error}");
         assert_eq!(error.id, Some(format!("crawl/{}", request().name)));
         assert!(error.to_string().starts_with("k8s: create: "), "{error}");
-        let [check] = &provider.check().await[..] else {
+        let [check] = &provider.check(REQUEST).await[..] else {
             panic!("one target");
         };
         assert_eq!(

@@ -13,7 +13,6 @@ use std::{
     thread,
     time::Duration,
 };
-use tracing_subscriber::fmt::MakeWriter;
 
 /// How much waits to be written before lines are dropped: some 20 000 lines, in a container of
 /// 128 MiB.
@@ -105,26 +104,6 @@ impl Drop for Flush {
         if self.0.send(Item::Flush(done)).is_ok() {
             flushed.recv_timeout(PATIENCE).ok();
         }
-    }
-}
-
-/// The text format writes each event by one call.
-impl Write for Lines {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.send(line.to_vec());
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     wire::Wire,
 };
 use actors::{
+    leader::standing::Standing,
     leases::{LeaseDeps, LeasesActor, LeasesMsg, journal::memory::MemoryJournal, now::Clock},
     metrics::Metrics,
     root::RootActor,
@@ -39,7 +40,8 @@ const ROUND: Duration = Duration::from_secs(1);
 const NO_LEASE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 pub async fn run() -> anyhow::Result<Vec<Row>> {
-    let (api, _running) = api().await?;
+    let registry = Registry::new();
+    let (api, _running) = api(&registry, true).await?;
     let echo = echo().await?;
     // The first rounds find cold caches and unbuilt queues.
     for server in [api, echo] {
@@ -77,14 +79,14 @@ pub async fn run() -> anyhow::Result<Vec<Row>> {
 }
 
 /// What all connections together did.
-struct Round {
-    requests: u64,
+pub struct Round {
+    pub requests: u64,
     took: Duration,
     cpu: Duration,
 }
 
 impl Round {
-    fn per_second(&self) -> f64 {
+    pub fn per_second(&self) -> f64 {
         rate(self.requests, self.took)
     }
 
@@ -94,7 +96,8 @@ impl Round {
     }
 }
 
-async fn round(server: SocketAddr, lasts: Duration) -> anyhow::Result<Round> {
+/// Loads `server` for so long.
+pub async fn round(server: SocketAddr, lasts: Duration) -> anyhow::Result<Round> {
     let cpu = process::cpu(std::process::id())?;
     let begun = Instant::now();
     let until = begun + lasts;
@@ -141,23 +144,31 @@ async fn client(server: SocketAddr, until: Instant) -> anyhow::Result<u64> {
     Ok(requests)
 }
 
-/// The lease API over its actor, as the program puts them together.
-async fn api() -> anyhow::Result<(SocketAddr, Running)> {
-    let registry = Registry::new();
-    let metrics = Metrics::new(&registry)?;
-    let system = System::new(Meters::new(&registry)?);
+/// The lease API over its actor, as the program puts them together; unless it is `counted`, without the
+/// metrics of messages and requests.
+pub async fn api(registry: &Registry, counted: bool) -> anyhow::Result<(SocketAddr, Running)> {
+    let metrics = Metrics::new(registry)?;
+    let meters = Meters::new(registry)?;
+    let system = System::new(if counted { meters } else { meters.off() });
     let leases = Addr::default();
     let deps = Arc::new(LeaseDeps {
         terms: tree::TERMS,
         clock: Clock::start(),
         journal: Arc::new(MemoryJournal::default()),
         store: Arc::new(MemoryStore::default()),
+        pool: tokio::sync::watch::Sender::default(),
         fleet: Addr::default(),
         metrics,
     });
     let auth = Auth::new(None, None, http::auth::REREAD).await?;
     let settings = http::Settings::default();
-    let api = http::Api::new(LedgerDesk(leases.clone()), auth, &registry, settings)?;
+    let api = http::Api::new(
+        LedgerDesk::new(leases.clone(), Standing::unopposed()),
+        auth,
+        registry,
+        settings,
+    )?;
+    let api = if counted { api } else { api.uncounted() };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let server = Arc::new(HttpServer::new(listener, api.service(), Limits::default())?);

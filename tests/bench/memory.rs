@@ -17,17 +17,12 @@ use crate::{
     operator::Operator,
     process::{self, Helper},
     report::{Bar, Row, number},
-    tree::{self, MemoryStore, Tree},
+    tree::{self, AtOnce, MemoryStore, Tree},
 };
-use actors::{
-    key::ProxyKey,
-    leases::ledger::Ledger,
-    prober::probe::{Fetch, Outcome, Probe},
-};
+use actors::{key::ProxyKey, leases::ledger::Ledger};
 use anyhow::{bail, ensure};
 use crds::{HealthCheck, Proxy};
 use dashmap::DashMap;
-use futures::future::BoxFuture;
 use prometheus::{HistogramOpts, HistogramVec};
 use std::{
     sync::Arc,
@@ -192,15 +187,6 @@ fn histograms() -> anyhow::Result<HistogramVec> {
     Ok(all)
 }
 
-/// Answers at once, for which nothing has to be kept.
-struct AtOnce;
-
-impl Probe for AtOnce {
-    fn probe<'a>(&'a self, _: &'a Fetch) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Ok(Duration::from_millis(5)) })
-    }
-}
-
 /// The whole tree; the objects, the ledger and the histograms in it are taken off again by weight.
 async fn actors() -> anyhow::Result<(Arc<MemoryStore>, Tree)> {
     let store = Arc::new(MemoryStore::default());
@@ -208,20 +194,7 @@ async fn actors() -> anyhow::Result<(Arc<MemoryStore>, Tree)> {
         store.put(tree::external(at, 3128, HealthCheck::default()));
     }
     let tree = Tree::start(Arc::clone(&store), Arc::new(AtOnce)).await?;
-    let begun = Instant::now();
-    let probed = || {
-        let list = tree.directory.list();
-        list.iter()
-            .filter(|seen| seen.kind == "prober" && seen.handled > 0)
-            .count()
-    };
-    while probed() < PROXIES {
-        ensure!(
-            begun.elapsed() < Duration::from_mins(1),
-            "not all are probed"
-        );
-        sleep(Duration::from_millis(100)).await;
-    }
+    tree.all_are_probed(PROXIES).await?;
     sleep(Duration::from_secs(2)).await;
     Ok((store, tree))
 }

@@ -323,6 +323,7 @@ pub async fn be_the_probers(proxy: &str, url: &str, ca: &str) -> anyhow::Result<
         probe: Arc::new(NetProbe::new(Some(Path::new(ca)))?),
         slots: Arc::new(Semaphore::new(256)),
         metrics: Metrics::new(&registry)?,
+        traced: false,
     });
     let health = Addr::default();
     let actor = ChildSpec::new("health", health.clone(), move || {

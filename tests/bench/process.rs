@@ -19,9 +19,16 @@ pub struct Helper {
 impl Helper {
     /// Starts one; it says what there is to know in lines on its stdout.
     pub fn start(role: &[&str]) -> anyhow::Result<Self> {
+        Self::start_in(role, &[])
+    }
+
+    /// Starts one with more variables in its environment.
+    pub fn start_in(role: &[&str], variables: &[(&str, String)]) -> anyhow::Result<Self> {
+        let variables = variables.iter().map(|(name, value)| (name, value));
         let mut child = Command::new(std::env::current_exe()?)
             .arg(ROLE)
             .args(role)
+            .envs(variables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -36,7 +43,12 @@ impl Helper {
 
     /// The next line that it says.
     pub async fn line(&mut self) -> anyhow::Result<String> {
-        let line = tokio::time::timeout(Duration::from_mins(1), self.lines.next_line());
+        self.line_within(Duration::from_mins(1)).await
+    }
+
+    /// The next line that it says, which may take longer.
+    pub async fn line_within(&mut self, patience: Duration) -> anyhow::Result<String> {
+        let line = tokio::time::timeout(patience, self.lines.next_line());
         line.await
             .context("a helper says nothing")??
             .context("a helper ended")

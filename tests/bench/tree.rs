@@ -12,7 +12,10 @@ use actors::{
         terms::{Candidate, Terms},
     },
     metrics::Metrics,
-    prober::{Prospect, probe::Probe},
+    prober::{
+        Prospect,
+        probe::{Fetch, Outcome, Probe},
+    },
     provider::contract::UserData,
     proxy::{Deps, memory::Note},
     root::RootActor,
@@ -30,7 +33,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -182,6 +185,15 @@ impl ProxyStore for MemoryStore {
     }
 }
 
+/// Answers at once, for which nothing has to be kept.
+pub struct AtOnce;
+
+impl Probe for AtOnce {
+    fn probe<'a>(&'a self, _: &'a Fetch) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Ok(Duration::from_millis(5)) })
+    }
+}
+
 /// Takes no note of anything.
 struct NoEvents;
 
@@ -200,7 +212,7 @@ pub struct Tree {
     pub directory: Arc<Directory>,
     pub fleet: Addr<FleetMsg>,
     pub leases: Addr<LeasesMsg>,
-    _registry: Registry,
+    pub registry: Registry,
     _running: Running,
 }
 
@@ -228,6 +240,7 @@ impl Tree {
             clock: Clock::start(),
             journal: Arc::new(MemoryJournal::default()),
             store: Arc::clone(&store),
+            pool: watch::Sender::default(),
             fleet: fleet.clone(),
             metrics: metrics.clone(),
         });
@@ -235,6 +248,7 @@ impl Tree {
             probe,
             slots: Arc::new(Semaphore::new(256)),
             metrics,
+            traced: false,
         });
         let to_fleet = fleet.clone();
         let services = vec![
@@ -255,8 +269,25 @@ impl Tree {
             directory: system.directory(),
             fleet,
             leases,
-            _registry: registry,
+            registry,
             _running: running,
         })
+    }
+
+    /// Waits until every one of so many probers has had a result.
+    pub async fn all_are_probed(&self, count: usize) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let list = self.directory.list();
+            let probers = list
+                .iter()
+                .filter(|seen| seen.kind == "prober" && seen.handled > 0);
+            if probers.count() == count {
+                return Ok(());
+            }
+            let soon = begun.elapsed() < Duration::from_mins(1);
+            anyhow::ensure!(soon, "not all are probed");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }

@@ -81,6 +81,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// What the API server notes of writes, a line of JSON each.
+    pub fn audit_log(&self) -> PathBuf {
+        let place = self.folder.join(format!("k8s{}", self.index));
+        place.join("log/audit.log")
+    }
+
     /// This machine as only this cluster's pods reach it.
     pub fn host(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 76, self.index, 254)

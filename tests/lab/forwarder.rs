@@ -107,12 +107,15 @@ impl Drop for Forwarder {
     }
 }
 
-/// Whether the request changes something that matters: Events tell a story and change nothing.
+/// Whether the request changes something that matters: Events and what is said of providers tell a story and
+/// change nothing.
 #[must_use]
 pub fn is_write(request: &Request<Body>) -> bool {
     let method = request.method();
     let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method);
-    changes && !request.uri().path().contains("/events")
+    let tells = ["/events", "/providerhealths"];
+    let path = request.uri().path();
+    changes && !tells.iter().any(|kind| path.contains(kind))
 }
 
 async fn serve<P: Passage>(listener: TcpListener, beyond: Beyond, passage: Arc<P>) {

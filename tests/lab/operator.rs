@@ -20,9 +20,12 @@ use tokio::{
 /// A start that fails must fail soon; a busy machine gets some grace.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The providers file of every operator that is not given another.
-const PROVIDERS: &str = "providers: [{name: kubernetes, type: kubernetes, \
-    kubernetes: {image: 'lab.local/squid:1', connectPorts: [443]}}]";
+/// Those that every operator has.
+const SERVERS: [&str; 3] = ["api", "ops/metrics", "ops/health"];
+
+/// The entry of the lab's node in a providers file, a line of YAML.
+pub const KUBERNETES: &str = "- {name: kubernetes, type: kubernetes, \
+    kubernetes: {image: 'lab.local/squid:1', connectPorts: [443]}}";
 
 /// An operator to be started.
 pub struct Launch {
@@ -34,18 +37,22 @@ pub struct Launch {
     level: String,
     log: PathBuf,
     config: PathBuf,
+    /// The providers file is somebody else's.
+    mounted: bool,
 }
 
 impl Launch {
     pub(super) fn new(scene: Scene, number: u32) -> Self {
         Self {
-            providers: PROVIDERS.to_owned(),
+            // The file of every operator that is not given another.
+            providers: format!("providers:\n{KUBERNETES}\n"),
             namespaced: true,
             kubeconfig: scene.lab().cluster.kubeconfig.clone(),
             environment: Vec::new(),
             level: "info,actors=debug,proxy_operator=debug".to_owned(),
             log: scene.path(&format!("operator-{number}.log")),
             config: scene.path(&format!("providers-{number}.yaml")),
+            mounted: false,
             scene,
         }
     }
@@ -53,6 +60,12 @@ impl Launch {
     /// With another providers file.
     pub fn with_providers(mut self, yaml: &str) -> Self {
         yaml.clone_into(&mut self.providers);
+        self
+    }
+
+    /// With this providers file, as it is.
+    pub fn with_providers_at(mut self, file: PathBuf) -> Self {
+        (self.config, self.mounted) = (file, true);
         self
     }
 
@@ -80,6 +93,12 @@ impl Launch {
         self
     }
 
+    /// Logging to this file.
+    pub fn logging_to(mut self, file: PathBuf) -> Self {
+        self.log = file;
+        self
+    }
+
     /// Starts it and waits until it is ready.
     ///
     /// # Errors
@@ -100,7 +119,9 @@ impl Launch {
     }
 
     fn process(&self) -> anyhow::Result<Child> {
-        fs::write(&self.config, &self.providers)?;
+        if !self.mounted {
+            fs::write(&self.config, &self.providers)?;
+        }
         let log = File::options().append(true).create(true).open(&self.log)?;
         // Ends with us, even if we are killed.
         let mut command = Command::new("setpriv");
@@ -147,7 +168,7 @@ impl Operator {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let mut found = BTreeMap::new();
         let listening = async {
-            while found.len() < 3 {
+            while !SERVERS.iter().all(|server| found.contains_key(*server)) {
                 if let Some(status) = process.try_wait()? {
                     bail!("the operator ended: {status}");
                 }
@@ -197,12 +218,79 @@ impl Operator {
             .context("the operator does not become ready")?
     }
 
+    /// Where the admin server is.
+    ///
+    /// # Errors
+    /// That there is none.
+    pub fn admin(&self) -> anyhow::Result<SocketAddr> {
+        let found = addresses(&self.log()?);
+        found.get("ops/admin").copied().context("an admin server")
+    }
+
+    /// Asks the admin server: status and body.
+    ///
+    /// # Errors
+    /// No answer, or a body that is no JSON.
+    pub async fn ask_admin(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> anyhow::Result<(u16, Value)> {
+        let url = format!("http://{}{path}", self.admin()?);
+        let mut request = self.http.request(method, url);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        answer(request).await
+    }
+
+    /// Ends an actor by `kill`, `panic` or `stop`.
+    ///
+    /// # Errors
+    /// As [`Operator::ask_admin`].
+    pub async fn end(&self, path: &str, how: &str) -> anyhow::Result<(u16, Value)> {
+        let path = format!("/admin/actors/{path}/{how}");
+        self.ask_admin(Method::POST, &path, None).await
+    }
+
     /// The process.
     ///
     /// # Errors
     /// That it ended.
     pub fn pid(&self) -> anyhow::Result<u32> {
         self.process.id().context("the operator runs")
+    }
+
+    /// Has its providers file say this from here on, also when it is started again.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn configure(&mut self, yaml: &str) -> anyhow::Result<()> {
+        yaml.clone_into(&mut self.launch.providers);
+        Ok(fs::write(&self.launch.config, yaml)?)
+    }
+
+    /// The lines of its log with this message.
+    ///
+    /// # Errors
+    /// An unreadable log.
+    pub fn said(&self, message: &str) -> anyhow::Result<Vec<Value>> {
+        let line = |line: &str| serde_json::from_str::<Value>(line).ok();
+        let lines = self.log()?;
+        let said = lines.lines().filter_map(line);
+        Ok(said.filter(|line| line["msg"] == message).collect())
+    }
+
+    /// Waits until it has logged this message so many times.
+    ///
+    /// # Errors
+    /// That it never did.
+    pub async fn says(&self, message: &str, times: usize) -> anyhow::Result<Vec<Value>> {
+        eventually(&format!("{times} times {message:?}"), PATIENCE, || async {
+            Ok(Some(self.said(message)?).filter(|said| said.len() >= times))
+        })
+        .await
     }
 
     /// All that it logged, and its predecessors in this log.
@@ -219,6 +307,14 @@ impl Operator {
     /// That it did not end.
     pub async fn stop(&mut self) -> anyhow::Result<ExitStatus> {
         self.signal("-TERM").await?;
+        self.ends().await
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// That it did not end.
+    pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
         timeout(PATIENCE, self.process.wait())
             .await
             .context("the operator does not stop")?

@@ -1,8 +1,11 @@
 """What the fuzzer cannot know of the lease API from its document."""
 
+import json
 import re
 import uuid
+from pathlib import Path
 
+import jsonschema_rs
 import schemathesis
 from hypothesis import strategies as st
 
@@ -16,6 +19,23 @@ HOST = st.builds(
 )
 # Targets: a format of the API's own.
 schemathesis.openapi.format("host", HOST)
+# What is fuzzed, as the script that starts the fuzzer left it.
+DOCUMENT = json.loads(Path("openapi.json").read_text())
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    """A body whose only fault is its target is left out: the fuzzer takes any text that it did not make
+    itself for no host, also `\u00b0`, which is one. Nobody here can tell, for it would take the API's own rules."""
+    if case.meta is None or case.meta.generation.mode.is_positive or not isinstance(case.body, dict):
+        return True
+    elsewhere = [part.mode for place, part in case.meta.components.items() if place.value != "body"]
+    if any(mode.is_negative for mode in elsewhere):
+        return True
+    operation = DOCUMENT["paths"][case.operation.path][case.operation.method.lower()]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    # A validator that does not know the format passes over it.
+    return not jsonschema_rs.is_valid({**schema, "components": DOCUMENT["components"]}, case.body)
 
 
 @schemathesis.hook

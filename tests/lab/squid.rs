@@ -326,6 +326,13 @@ fn configuration(address: SocketAddr, access: &Access, home: &Path) -> String {
              http_access deny all"
         ),
     };
+    // So that whom it asks sees which one it is, where there are many on one machine.
+    let from = match address.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() && ip != Ipv4Addr::LOCALHOST => {
+            format!("tcp_outgoing_address {ip}\n")
+        }
+        _ => String::new(),
+    };
     // The pinger wants ICMP sockets, the descriptor tables are sized by the limit, and a name server
     // would be outside the lab.
     format!(
@@ -333,6 +340,7 @@ fn configuration(address: SocketAddr, access: &Access, home: &Path) -> String {
          visible_hostname lab\n\
          acl CONNECT method CONNECT\n\
          {access}\n\
+         {from}\
          cache deny all\n\
          access_log stdio:{home}/access.log\n\
          logfile_rotate 0\n\

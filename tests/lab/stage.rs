@@ -4,6 +4,8 @@ use super::{
     Scene,
     cluster::Cluster,
     eventually,
+    hosts::Hosts,
+    hypervisor::is_kept,
     judge::{self, Judge},
     proxy::PATIENCE,
 };
@@ -37,6 +39,8 @@ pub struct Lab {
     pub judge: Judge,
     /// The judge's CA.
     pub judge_ca: PathBuf,
+    /// Hypervisors, started when they are asked for.
+    pub hosts: Arc<Hosts>,
     _files: TempDir,
 }
 
@@ -53,6 +57,7 @@ pub struct Stage(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     lab: OnceCell<Result<Arc<Lab>, String>>,
+    hosts: Arc<Hosts>,
     begun: AtomicBool,
     folder: PathBuf,
     index: u8,
@@ -68,16 +73,19 @@ impl Stage {
             .install_default()
             .map_err(|_| anyhow!("there is a TLS provider already"))?;
         let index = env::var("LAB_INDEX").unwrap_or_else(|_| "1".into());
+        // The same for every run, so that one can find what an earlier one left behind. Short,
+        // because sockets in it have long names.
+        let folder = env::temp_dir().join(format!("whole-lab-{index}"));
+        let index = index.parse().context("LAB_INDEX")?;
         let inner = Arc::new(Inner {
             runtime: tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .build()?,
             lab: OnceCell::new(),
             begun: AtomicBool::new(false),
-            // The same for every run, so that one can find what an earlier one left behind. Short,
-            // because sockets in it have long names.
-            folder: env::temp_dir().join(format!("whole-lab-{index}")),
-            index: index.parse().context("LAB_INDEX")?,
+            hosts: Arc::new(Hosts::new(folder.clone(), index)),
+            folder,
+            index,
         });
         inner.runtime.spawn(interrupted(Arc::clone(&inner)));
         Ok(Self(inner))
@@ -108,6 +116,23 @@ impl Stage {
         Trial::test(name, move || {
             let lab = inner.runtime.block_on(inner.lab())?;
             inner.outcome(async move { run(lab).await.map_err(told) })
+        })
+        .with_ignored_flag(!Self::is_possible())
+    }
+
+    /// A trial on hypervisors that needs no cluster.
+    pub fn on_hosts<F>(
+        &self,
+        name: &str,
+        run: impl FnOnce(Arc<Hosts>) -> F + Send + 'static,
+    ) -> Trial
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.0);
+        let hosts = Arc::clone(&inner.hosts);
+        Trial::test(name, move || {
+            inner.outcome(async move { run(hosts).await.map_err(told) })
         })
         .with_ignored_flag(!Self::is_possible())
     }
@@ -179,15 +204,17 @@ impl Inner {
             client,
             judge,
             judge_ca,
+            hosts: Arc::clone(&self.hosts),
             _files: files,
         })
     }
 
     fn end(&self) {
+        self.hosts.end();
         if !self.begun.swap(false, Ordering::SeqCst) {
             return;
         }
-        if env::var("KEEP").is_ok_and(|keep| keep == "1") {
+        if is_kept() {
             let (folder, index) = (self.folder.display(), self.index);
             eprintln!(
                 "whole: the lab stays up:\n  export KUBECONFIG={folder}/k8s{index}/admin.kubeconfig\n  \

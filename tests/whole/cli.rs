@@ -3,8 +3,6 @@
 //! Every refusal is tried with a listener in the API server's place, which must see nobody: what is
 //! wrong with flags and files shows before anything is touched.
 
-// The path is spelled out because the test binary loads this file by its path.
-#[path = "cli/place.rs"]
 mod place;
 
 use anyhow::{Context, Result, ensure};
@@ -33,6 +31,11 @@ pub const SCENARIOS: &[Scenario] = &[
         "cli::a_bad_twin_in_the_environment_is_named",
         a_bad_twin_in_the_environment_is_named,
     ),
+    (
+        "cli::an_election_needs_an_address_and_a_namespace",
+        an_election_needs_an_address_and_a_namespace,
+    ),
+    ("cli::bad_traces_are_named", bad_traces_are_named),
     (
         "cli::a_bad_providers_file_is_named",
         a_bad_providers_file_is_named,
@@ -121,7 +124,7 @@ providers:
 ";
 
 /// A flag, a value that it cannot have, and a word of what the refusal says.
-const BAD_FLAGS: [(&str, &str, &str); 19] = [
+const BAD_FLAGS: [(&str, &str, &str); 22] = [
     ("proxy-namespace", "Two Words", "DNS label"),
     ("proxy-namespace", "", "DNS label"),
     ("installation-id", "-", "label value"),
@@ -130,6 +133,9 @@ const BAD_FLAGS: [(&str, &str, &str); 19] = [
     ("discovery-addr", ":8081", "--health-probe-bind-address"),
     ("metrics-bind-address", ":65536", "no address"),
     ("health-probe-bind-address", "0", "no address"),
+    ("leader-elect", "maybe", "--leader-elect"),
+    ("leader-election-namespace", "A B", "DNS label"),
+    ("advertise-addr", "0.0.0.0:80", "host and a port"),
     ("max-lease-ttl", "0", "above zero"),
     ("max-lease-ttl", "1ms", "at least 1s"),
     ("lease-cooldown", "-15m", "above zero"),
@@ -180,6 +186,66 @@ fn a_bad_twin_in_the_environment_is_named() -> Result<()> {
     Ok(())
 }
 
+fn an_election_needs_an_address_and_a_namespace() -> Result<()> {
+    let place = Place::new()?;
+    let file = format!("--providers-config={}", place.file("good.yaml", GOOD)?);
+    let nowhere = [
+        "--discovery-addr",
+        "--metrics-bind-address",
+        "--health-probe-bind-address",
+    ]
+    .map(|flag| format!("{flag}=127.0.0.1:0"));
+    let mut words = vec!["--leader-elect", &file];
+    words.extend(nowhere.iter().map(String::as_str));
+    place
+        .operator(&words)
+        .refuses(&["--leader-elect", "--advertise-addr", "POD_IP"])?;
+    place.operator(&words).env("POD_IP", "here").refuses(&[
+        "POD_IP",
+        "here",
+        "--advertise-addr",
+    ])?;
+    place
+        .operator(&words)
+        .env("POD_IP", "127.0.0.1")
+        .refuses(&["--leader-elect", "--leader-election-namespace"])?;
+    Ok(())
+}
+
+fn bad_traces_are_named() -> Result<()> {
+    let place = Place::new()?;
+    let good = place.file("good.yaml", GOOD)?;
+    for (variable, value, why) in [
+        ("OTEL_TRACES_EXPORTER", "zipkin", "otlp, console or none"),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http/json",
+            "http/protobuf or grpc",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            "udp",
+            "http/protobuf or grpc",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "http://no host",
+            "invalid",
+        ),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::", "invalid"),
+    ] {
+        for protocol in ["http/protobuf", "grpc"] {
+            let operator = place
+                .operator(&["--providers-config", &good])
+                .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+                .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+                .env(variable, value);
+            operator.refuses(&[variable, why])?;
+        }
+    }
+    Ok(())
+}
+
 fn a_bad_providers_file_is_named() -> Result<()> {
     let second = |entry: &str| format!("providers:\n- {{name: a, type: kubernetes}}\n- {entry}\n");
     let place = Place::new()?;
@@ -209,7 +275,11 @@ fn a_bad_providers_file_is_named() -> Result<()> {
         (second("{name: b}"), &["providers[1] (b): type: is missing"]),
         (
             second("{name: b, type: azure}"),
-            &["providers[1] (b): type: ", "'azure'", "known: kubernetes"],
+            &[
+                "providers[1] (b): type: ",
+                "'azure'",
+                "known: gcp, kubernetes, kvm",
+            ],
         ),
         (
             second("{name: b, type: kubernetes, kvm: {}}"),

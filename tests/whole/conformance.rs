@@ -1,10 +1,9 @@
 //! What every provider promises, tested once: the rows run against any [`Provider`], and what only
 //! a backend itself can do (an instance nobody marked, a cut connection) is its [`Backend`].
-//!
-//! Rows that need the operation's trace are not here: the operator has no tracing yet.
 
 mod calls;
 mod life;
+mod log;
 mod reports;
 
 use actors::provider::contract::{
@@ -140,6 +139,7 @@ pub fn rows() -> Vec<Row> {
         calls::a_cancelled_call_returns_at_once_and_harms_nobody,
         calls::no_call_outlives_its_deadline,
         calls::user_data_never_leaks,
+        calls::every_call_is_traced_down_to_its_backend,
     ]
 }
 

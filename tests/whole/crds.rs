@@ -1,10 +1,7 @@
 //! The definitions against a real API server: what it takes, what it refuses and in which words, what
 //! it fills in, and what `kubectl` makes of it. No operator runs here: a bad object never reaches one.
 
-// The paths are spelled out because the test binary loads this file by its path.
-#[path = "crds/objects.rs"]
 mod objects;
-#[path = "crds/rows.rs"]
 mod rows;
 
 use ::crds::{HealthCheck, ProviderHealth, Proxy};

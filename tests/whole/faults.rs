@@ -16,8 +16,10 @@ mod hung;
 mod killer;
 mod outages;
 
+pub use census::{Census, all_is_well};
 pub use deaths::{killed_after_every_write, killed_amid_a_crowd, killed_at_every_write};
 pub use hung::{a_hung_call_delays_one_object, black_holes_delay_nobody};
+pub use killer::{Killer, Point};
 pub use outages::{
     a_cut_network, a_frozen_api_server, a_frozen_etcd, a_frozen_kubelet, a_restarted_api_server,
 };

@@ -1,8 +1,10 @@
 //! The list of all scenarios.
 
 use super::{
-    api, cli, crds, faults, guards, health, kubernetes_provider, leases, lifecycle, ops, probe,
-    user_data,
+    api, chaos, cli, collector, crds, deploy, faults, gcp_credentials, gcp_faults, gcp_life,
+    gcp_provider, gcp_scale, gcp_stand_in, guards, health, kubernetes_provider, kvm_faults,
+    kvm_life, kvm_provider, kvm_pure, kvm_ssh, leader, leases, lifecycle, monitor, ops, outside,
+    probe, reload, shutdown, traces, user_data,
 };
 use crate::lab::{
     Scene, Stage, proxy,
@@ -26,7 +28,10 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         faults::killed_at_every_write,
         faults::a_hung_call_delays_one_object,
     ]);
+    trials.extend(scenarios![stage.bare: gcp_faults::no_trouble_makes_two_vms_of_one_proxy]);
     trials.extend(scenarios![stage.scene:
+        leader::stopped_frozen_and_killed,
+        leader::stalled_and_cut_off,
         lifecycle::drift_is_noticed,
         faults::killed_after_every_write,
         faults::killed_amid_a_crowd,
@@ -47,6 +52,11 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_body_is_read_but_not_all_of_it,
         probe::a_slow_target_is_measured_or_times_out,
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
+        gcp_stand_in::googles_python_client_takes_it_for_google,
+        gcp_scale::a_fleet_of_a_thousand_asks_little_of_google,
+        gcp_scale::a_long_list_takes_few_small_pages,
+        gcp_credentials::a_service_account_makes_an_instance,
+        gcp_credentials::a_user_makes_an_instance,
     ]);
     trials.extend(scenarios![stage.scene:
         lifecycle::a_managed_proxy_lives_and_goes,
@@ -78,11 +88,25 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         leases::a_selector_is_obeyed,
         leases::a_token_is_asked_for_and_rotated,
         leases::a_deleted_proxy_is_in_no_answer,
+        deploy::a_second_replica_may_lead,
         ops::metrics_tell_what_happened,
         ops::it_says_how_it_is,
         ops::logs_are_json_lines,
         ops::sigterm_ends_it_in_the_middle_of_work,
+        ops::a_full_disk_for_logs_is_not_missed,
+        shutdown::under_load_it_ends_in_order,
+        shutdown::told_twice_it_ends_at_once,
+        traces::an_apply_is_one_tree_over_http,
+        traces::an_apply_is_one_tree_over_grpc,
+        traces::a_request_continues_its_callers_trace,
+        traces::the_sampler_is_obeyed,
+        traces::sweeps_and_checks_are_traces,
+        traces::probes_are_traced_when_asked_for,
+        traces::a_collector_that_is_away_is_not_missed,
     ]);
+    trials.extend(of_providers(stage));
+    trials.extend(of_google(stage));
+    trials.extend(from_outside(stage));
     trials.extend(definitions(stage));
     for scenario in kubernetes_provider::scenarios() {
         let name = format!("kubernetes_provider::{}", scenario.name);
@@ -96,6 +120,99 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         stage.scene(&name, move |scene| fuzzed(scene, token))
     }));
     trials
+}
+
+/// What becomes of providers, of what they have, and what is told of them.
+fn of_providers(stage: &Stage) -> Vec<Trial> {
+    Vec::from(scenarios![stage.scene:
+        reload::a_changed_file_is_taken_up,
+        reload::a_mounted_file_is_swapped,
+        reload::a_provider_changed_amid_a_create_makes_one_instance,
+        collector::orphans_go_and_all_else_stays,
+        collector::killed_amid_a_sweep,
+        collector::without_the_proxies_nothing_is_collected,
+        monitor::a_provider_goes_down_and_comes_back,
+        monitor::a_hung_check_is_noticed_by_nobody_else,
+        monitor::objects_come_and_go_with_the_config,
+    ])
+}
+
+/// VMs of Compute Engine, for which the stand-in is enough.
+fn of_google(stage: &Stage) -> Vec<Trial> {
+    let mut trials = Vec::from(scenarios![stage.scene:
+        gcp_life::a_vm_lives_and_goes,
+        gcp_life::a_vm_lives_by_the_metadata_server,
+        gcp_life::a_creation_that_fails_late_is_told,
+        gcp_life::a_late_failure_survives_a_death,
+        gcp_life::killed_before_the_answer,
+        gcp_life::killed_before_the_record,
+        gcp_life::killed_when_it_is_recorded,
+        gcp_life::killed_before_a_failure_is_recorded,
+        gcp_life::a_rotated_key_needs_no_restart,
+        gcp_life::a_missing_file_is_told_once_and_waited_for,
+        gcp_life::no_secret_is_logged_of_an_account,
+        gcp_life::no_secret_is_logged_of_a_person,
+        gcp_life::no_secret_is_logged_of_a_machine,
+        gcp_life::what_is_not_ours_stays,
+    ]);
+    for scenario in gcp_provider::scenarios() {
+        let name = format!("gcp_provider::{}", scenario.name);
+        trials.push(stage.bare(&name, move || async move { scenario.run().await }));
+    }
+    trials
+}
+
+/// Those about VMs, which also run side by side, but fewer: guests are emulated.
+pub fn vms(stage: &Stage) -> Vec<Trial> {
+    // A guest boots for a minute: it comes first.
+    let mut trials = Vec::from(scenarios![stage.scene:
+        kvm_life::vms_live_and_go,
+        kvm_faults::a_cut_host,
+        kvm_faults::a_killed_sshd,
+        kvm_faults::a_killed_libvirtd,
+        kvm_faults::a_killed_operator,
+        kvm_faults::a_full_pool,
+        kvm_faults::killed_at_every_call,
+        kvm_faults::a_host_that_is_away_delays_nobody,
+        kvm_faults::a_frozen_libvirtd_is_noticed,
+        kvm_faults::what_happens_behind_its_back_is_mended,
+        kvm_faults::a_refused_key_is_tried_again,
+        kvm_faults::what_no_proxy_accounts_for_is_collected,
+    ]);
+    trials.extend(scenarios![stage.bare: kvm_ssh::known_hosts_are_judged_as_openssh_does]);
+    for scenario in kvm_provider::scenarios() {
+        let name = format!("kvm_provider::{}", scenario.name);
+        trials.push(stage.on_hosts(&name, |hosts| async move { scenario.run(&hosts).await }));
+    }
+    trials.extend(scenarios![stage.bare:
+        kvm_ssh::every_kind_of_key_authenticates,
+        kvm_ssh::a_useless_key_is_named,
+        kvm_ssh::changed_files_count_at_the_next_dial,
+        kvm_ssh::a_refused_key_is_named,
+        kvm_ssh::a_host_that_does_not_answer_is_told_apart,
+        kvm_ssh::the_end_of_a_session_is_noticed,
+        kvm_ssh::a_frozen_host_is_given_up,
+        kvm_ssh::bytes_come_through_unchanged,
+        kvm_ssh::a_cut_tunnel_lets_go,
+        kvm_ssh::a_missing_socket_is_told,
+        kvm_ssh::forbidden_forwarding_is_told,
+        kvm_ssh::a_denied_socket_is_told,
+        kvm_pure::xml_keeps_to_libvirts_schema,
+        kvm_pure::libvirt_takes_and_keeps_a_domain,
+        kvm_pure::a_seed_reads_back_byte_for_byte,
+        kvm_pure::vendor_data_is_a_multipart,
+        kvm_pure::disk_images_are_judged_by_their_headers,
+    ]);
+    trials
+}
+
+fn from_outside(stage: &Stage) -> [Trial; 4] {
+    scenarios![stage.scene:
+        outside::actors_are_seen_and_killed,
+        outside::the_admin_server_asks_for_its_token,
+        outside::leases_from_the_terminal,
+        outside::egress_ips_are_told,
+    ]
 }
 
 async fn fuzzed(scene: Scene, token: Option<&'static str>) -> anyhow::Result<()> {
@@ -124,6 +241,8 @@ pub fn alone(stage: &Stage) -> Vec<Trial> {
         faults::a_cut_network,
         faults::a_frozen_etcd,
         faults::a_frozen_kubelet,
+        leader::all_cut_off,
+        chaos::a_monkey_changes_nothing,
     ])
 }
 

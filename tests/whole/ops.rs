@@ -10,41 +10,30 @@ use crds::Phase;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
     process::Stdio,
     time::{Duration, Instant},
 };
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-/// Name, without the prefix, and type of every metric that there has to be.
-const METRICS: &[(&str, &str)] = &[
-    ("actor_mailbox_depth", "gauge"),
-    ("actor_mailbox_depth_max", "gauge"),
-    ("actor_mailbox_wait_seconds", "histogram"),
-    ("actor_message_duration_seconds", "histogram"),
-    ("actor_messages_total", "counter"),
-    ("actor_restarts_total", "counter"),
-    ("actors", "gauge"),
-    ("build_info", "gauge"),
-    ("cooldowns_active", "gauge"),
-    ("healthcheck_duration_seconds", "histogram"),
-    ("healthcheck_failures_total", "counter"),
-    ("http_request_duration_seconds", "histogram"),
-    ("http_requests_total", "counter"),
-    ("lease_denials_total", "counter"),
-    ("lease_reports_total", "counter"),
-    ("leases_active", "gauge"),
-    ("leases_granted_total", "counter"),
-    ("provider_request_duration_seconds", "histogram"),
-    ("provider_requests_total", "counter"),
-    ("proxies", "gauge"),
-    ("reconcile_duration_seconds", "histogram"),
-];
+/// What this operator cannot show, and why.
+const ABSENT: [(&str, &str); 1] = [(
+    "proxy_operator_image_download_bytes_total",
+    "only the kvm provider fetches images",
+)];
 
 /// Every metric is there, in good form, and tells what happened; what is gone is in none.
 pub async fn metrics_tell_what_happened(scene: Scene) -> anyhow::Result<()> {
     let squid = Squid::start(squid::Options::default()).await?;
-    let operator = scene.operator().start().await?;
+    let operator = scene
+        .operator()
+        .env("PROXY_OPERATOR_ADMIN_ADDR", "127.0.0.1:0")
+        .env("PROXY_OPERATOR_ENABLE_CHAOS", "true")
+        .env("PROXY_OPERATOR_GC_INTERVAL", "2s")
+        .start()
+        .await?;
     let managed = scene
         .apply(proxy("managed").managed_by("kubernetes"))
         .await?;
@@ -59,21 +48,16 @@ pub async fn metrics_tell_what_happened(scene: Scene) -> anyhow::Result<()> {
         .acquire(json!({"selector": {"geo": "nowhere"}}))
         .await?;
 
-    let text = operator.scrape().await?;
+    // The first restart makes the series of restarts.
+    let (status, said) = operator.end("ops/health", "kill").await?;
+    ensure!(status == 202, "{status} {said}");
+
+    let text = eventually("every metric is there", PATIENCE, || async {
+        let text = operator.scrape().await?;
+        Ok(documented(&text)?.then_some(text))
+    })
+    .await?;
     well_formed(&text).await?;
-    let types: BTreeMap<_, _> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE proxy_operator_")?.split_once(' '))
-        .collect();
-    for (name, kind) in METRICS {
-        // Nothing restarted, so that there need be no such series.
-        let may_be_absent = *name == "actor_restarts_total";
-        let found = types.get(name);
-        ensure!(
-            found == Some(kind) || (found.is_none() && may_be_absent),
-            "{name} is {found:?} in\n{text}"
-        );
-    }
     for (series, value) in [
         ("proxies{phase=\"Ready\"}", 2),
         ("proxies{phase=\"Unhealthy\"}", 1),
@@ -109,6 +93,25 @@ pub async fn metrics_tell_what_happened(scene: Scene) -> anyhow::Result<()> {
         .await?;
     ensure!(left == 0, "{left} proxy actors are left");
     Ok(())
+}
+
+/// Whether every documented metric is there; no other may be, nor one of another type.
+fn documented(text: &str) -> anyhow::Result<bool> {
+    let found: BTreeMap<_, _> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .collect();
+    let documented = proxy_operator::reference::catalogue()?;
+    for (name, kind) in &found {
+        let known = documented.iter().find(|metric| metric.name == *name);
+        ensure!(
+            known.is_some_and(|metric| metric.kind == *kind),
+            "{name} ({kind}) is not documented so: {known:?}"
+        );
+    }
+    let absent = |name: &str| ABSENT.iter().any(|(absent, _)| *absent == name);
+    let mut names = documented.iter().map(|metric| &*metric.name);
+    Ok(names.all(|name| found.contains_key(name) || absent(name)))
 }
 
 /// `promtool` has no complaint.
@@ -201,6 +204,67 @@ pub async fn logs_are_json_lines(scene: Scene) -> anyhow::Result<()> {
         "a quiet life is no reason to complain: {complaints:#?}"
     );
     Ok(())
+}
+
+/// A log that cannot be written holds nobody up, and goes on when it can be.
+pub async fn a_full_disk_for_logs_is_not_missed(scene: Scene) -> anyhow::Result<()> {
+    let disk = Disk::mount(&scene.path("disk")).await?;
+    let log = disk.0.join("operator.log");
+    let mut operator = scene
+        .operator()
+        .logging_to(log.clone())
+        .logging("debug,hyper_util=trace")
+        .start()
+        .await?;
+    let full = async || {
+        let mut probe = File::options().append(true).open(&log)?;
+        Ok(probe.write_all(&[b'\n'; 64]).is_err().then_some(()))
+    };
+    let a = scene.apply(proxy("a").managed_by("kubernetes")).await?;
+    a.becomes(Phase::Ready).await?;
+    eventually("the disk is full", PATIENCE, full).await?;
+    let b = scene.apply(proxy("b").managed_by("kubernetes")).await?;
+    b.becomes(Phase::Ready).await?;
+    operator.shows(&[&a, &b]).await?;
+    operator.lease(json!({})).await?;
+
+    fs::write(&log, "")?;
+    b.delete().await?;
+    b.is_gone().await?;
+    eventually("it logs again", PATIENCE, || async {
+        Ok(operator
+            .log()?
+            .contains("\"reason\":\"Deleted\"")
+            .then_some(()))
+    })
+    .await?;
+    let status = operator.stop().await?;
+    ensure!(status.code() == Some(0), "{status}");
+    Ok(())
+}
+
+/// A disk of its own, and a small one; gone when it is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    async fn mount(at: &Path) -> anyhow::Result<Self> {
+        fs::create_dir(at)?;
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(at);
+        let mounted = mount.status().await?;
+        ensure!(mounted.success(), "mount: {mounted}");
+        Ok(Self(at.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Whoever writes there still keeps it until the end.
+        let mut umount = std::process::Command::new("umount");
+        umount.arg("--lazy").arg(&self.0).status().ok();
+    }
 }
 
 /// Told to stop in the middle of its work it ends in time and leaves everything as it is.

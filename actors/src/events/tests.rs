@@ -20,11 +20,11 @@ async fn a_budget_empties_and_fills_again_over_time() {
 }
 
 fn note(n: usize) -> Note {
-    Note::normal("Test", n.to_string())
+    Note::normal(EventReason::Created, n.to_string())
 }
 
 fn about(name: &str) -> Regarding {
-    Regarding {
+    Regarding::Proxy {
         key: ProxyKey::new("ns", name),
         uid: "1".into(),
     }
@@ -37,7 +37,7 @@ async fn one_object_records_a_burst_and_then_one_event_in_half_a_minute() {
     let _stage = Stage::one("events", &addr, move || EventsActor::new(port.clone() as _)).await;
     let of = |name: &str| {
         let notes = sink.notes.lock().unwrap();
-        notes.iter().filter(|(r, _)| r.key.name() == name).count()
+        notes.iter().filter(|(r, _)| *r == about(name)).count()
     };
     for n in 0..100 {
         addr.hint(EventsMsg::Record(about("chatty"), note(n)));

@@ -9,6 +9,7 @@ use crate::{
         ProviderError, TargetCheck, UserData,
     },
     proxy::memory::Note,
+    system::ChildSpec,
 };
 use futures::future::BoxFuture;
 use std::{
@@ -16,11 +17,14 @@ use std::{
     future::pending,
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 use tokio::{sync::Semaphore, time::Instant};
+
+/// Permits as good as without end.
+const MANY: usize = Semaphore::MAX_PERMITS / 2;
 
 /// A backend whose instances run at once and go at once.
 pub struct FakeProvider {
@@ -31,6 +35,15 @@ pub struct FakeProvider {
     /// Calls that may end.
     pub gate: Semaphore,
     pub deadline: Duration,
+    pub calls_at_once: usize,
+    /// What it consists of beside its calls.
+    pub children: fn() -> Vec<ChildSpec>,
+    /// Its targets and what a check finds; `Reachable` is well.
+    pub targets: Mutex<Vec<(&'static str, &'static str)>>,
+    /// Checks that may end.
+    pub checks: Semaphore,
+    /// Checks under way.
+    pub checking: AtomicUsize,
 }
 
 impl Default for FakeProvider {
@@ -40,6 +53,11 @@ impl Default for FakeProvider {
             calls: Mutex::default(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             deadline: 60 * SECOND,
+            calls_at_once: 32,
+            children: Vec::new,
+            targets: Mutex::default(),
+            checks: Semaphore::new(MANY),
+            checking: AtomicUsize::new(0),
         }
     }
 }
@@ -48,6 +66,15 @@ impl FakeProvider {
     /// Calls hang from here on.
     pub fn hang(&self) {
         self.gate.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// Checks hang from here on, or go on.
+    pub fn hang_checks(&self, hang: bool) {
+        if hang {
+            self.checks.forget_permits(MANY);
+        } else {
+            self.checks.add_permits(MANY);
+        }
     }
 
     pub fn calls(&self) -> Vec<Operation> {
@@ -75,6 +102,12 @@ impl Provider for FakeProvider {
     fn deadline(&self, _: Operation) -> Duration {
         self.deadline
     }
+    fn calls_at_once(&self) -> usize {
+        self.calls_at_once
+    }
+    fn children(&self) -> Vec<ChildSpec> {
+        (self.children)()
+    }
     fn create<'a>(
         &'a self,
         request: &'a CreateRequest,
@@ -95,6 +128,7 @@ impl Provider for FakeProvider {
             tokio::time::sleep(Duration::from_millis(5)).await;
             Ok(Created {
                 id: request.name.clone(),
+                operation: None,
                 notes: vec![],
             })
         })
@@ -108,6 +142,7 @@ impl Provider for FakeProvider {
                     operation: Operation::Get,
                     provider: "lab".into(),
                     id: Some(id.into()),
+                    heals: false,
                     message: "gone".into(),
                     source: None,
                 });
@@ -119,6 +154,7 @@ impl Provider for FakeProvider {
                 uid: String::new(),
                 installation: String::new(),
                 created_at: 0,
+                trouble: None,
             })
         })
     }
@@ -133,8 +169,23 @@ impl Provider for FakeProvider {
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ProviderError>> {
         Box::pin(async { Ok(vec![]) })
     }
-    fn check(&self) -> BoxFuture<'_, Vec<TargetCheck>> {
-        Box::pin(async { vec![] })
+    fn check(&self, _: Duration) -> BoxFuture<'_, Vec<TargetCheck>> {
+        Box::pin(async {
+            self.checking.fetch_add(1, SeqCst);
+            drop(self.checks.acquire().await);
+            self.checking.fetch_sub(1, SeqCst);
+            let targets = self.targets.lock().unwrap().clone().into_iter();
+            let check = |(name, reason): (&str, &'static str)| TargetCheck {
+                name: name.into(),
+                address: format!("{name}:1"),
+                ready: reason == "Reachable",
+                reason,
+                message: "as told".into(),
+                latency: 5 * SECOND,
+                details: BTreeMap::new(),
+            };
+            targets.map(check).collect()
+        })
     }
 }
 

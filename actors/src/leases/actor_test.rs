@@ -88,6 +88,7 @@ async fn bench(loads: usize) -> Bench {
         clock: Clock::start(),
         journal: Arc::clone(&journal) as _,
         store: Arc::new(store),
+        pool: tokio::sync::watch::Sender::default(),
         fleet,
         metrics: metrics(),
     });
@@ -231,7 +232,7 @@ async fn a_journal_that_fails_makes_a_new_ledger_from_what_it_has() {
 async fn a_kill_keeps_what_was_answered_and_the_pool() {
     let mut b = bench(OPEN).await;
     b.loaded().await;
-    b.offer(1);
+    b.offer(2);
     b.journal.appends.add_permits(1);
     let kept = b.acquire().await.expect("answers").expect("is granted");
     // Released, but never answered.
@@ -248,6 +249,8 @@ async fn a_kill_keeps_what_was_answered_and_the_pool() {
         .await;
     let view = &views.expect("answers")[0];
     assert_eq!((&view.candidate.key, view.active_leases), (&key(), 1));
+    // The object says another thing.
+    assert_eq!(view.candidate.max_leases, 2, "as the fleet said last");
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,6 +71,13 @@ impl Ledger {
         }
     }
 
+    /// The proxies of the fleet, by id.
+    #[must_use]
+    pub fn pool(&self) -> Vec<Arc<Candidate>> {
+        let candidate = |id: &SlotId| self.index.slots[*id].candidate.clone();
+        self.index.order.values().filter_map(candidate).collect()
+    }
+
     /// A proxy came or changed; from the next request on.
     pub fn upsert(&mut self, candidate: Arc<Candidate>) {
         self.index.upsert(candidate, &self.cooldowns);

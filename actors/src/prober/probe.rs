@@ -27,6 +27,7 @@ pub struct Fetch {
     Eq,
     Hash,
     strum::Display,
+    strum::EnumMessage,
     strum::IntoStaticStr,
     strum::VariantArray,
 )]

@@ -69,6 +69,7 @@ async fn bench(first: Watch) -> Bench {
         probe: Arc::clone(&probe) as _,
         slots: Arc::clone(&slots),
         metrics: metrics(),
+        traced: false,
     });
     let (addr, first) = (Addr::default(), Cell::new(Some(Box::new(first))));
     let stage = Stage::one("prober", &addr, move || {

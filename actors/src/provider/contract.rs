@@ -3,12 +3,16 @@
 //! A provider manages instances (pods, VMs) behind five calls and knows nothing of Proxy objects.
 //! Implemented in the program, one folder a backend; called only by the provider actor.
 
+use crate::{events::EventReason, system::ChildSpec};
 use crds::Placement;
 use futures::future::BoxFuture;
 use std::{collections::BTreeMap, error::Error, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 /// The opaque key of an instance: all that [`Provider::get`] and [`Provider::delete`] are given.
 pub type ProviderId = String;
+
+/// What a backend calls the work that goes on after a `create` was accepted.
+pub type OperationId = String;
 
 /// User-data exactly as the guest must see it. Never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -53,6 +57,14 @@ pub struct CreateRequest {
     pub port: u16,
     /// Which installation of the operator owns the instance.
     pub installation: String,
+    /// Hash of all that the instance is built from.
+    pub spec_hash: String,
+    /// The last operation on record for this Proxy, of an instance that did not come or is gone. With the
+    /// UID and the hash it tells one creation from the next, also across a crash in between.
+    pub after: Option<OperationId>,
+    /// An earlier creation may have left an instance that nobody recorded, and the spec has changed since, so
+    /// that it may be in another place. The one with this UID, wherever it is, is to be adopted as it is.
+    pub elsewhere: bool,
 }
 
 /// What [`Provider::create`] gives back.
@@ -60,8 +72,10 @@ pub struct CreateRequest {
 pub struct Created {
     /// Key of the instance, self-contained.
     pub id: ProviderId,
+    /// What tells later whether the accepted creation failed; kept in the Proxy's status.
+    pub operation: Option<OperationId>,
     /// What the user should be told about this creation, as `(reason, message)` of a Warning Event.
-    pub notes: Vec<(&'static str, String)>,
+    pub notes: Vec<(EventReason, String)>,
 }
 
 /// How an instance is, in the provider-neutral words.
@@ -80,7 +94,7 @@ pub enum InstanceState {
 /// One instance as the backend reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Key for `get` and `delete`.
+    /// Key for `get` and `delete`. What follows its last `/` is the instance's name.
     pub id: ProviderId,
     /// Address that serves the proxy port; always there when `Running`.
     pub ip: Option<IpAddr>,
@@ -92,10 +106,30 @@ pub struct Instance {
     pub installation: String,
     /// Seconds since the Unix epoch; 0 (very old) when the backend does not say.
     pub created_at: i64,
+    /// What keeps an instance that is `Provisioning` from running, where deleting it would not help.
+    pub trouble: Option<String>,
+}
+
+impl Instance {
+    /// What [`CreateRequest::name`] was.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.id.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 /// The five calls, as metric labels and span names spell them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[strum(serialize_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Operation {
@@ -107,7 +141,17 @@ pub enum Operation {
 }
 
 /// What kind of failure it was, which alone decides what happens next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 pub enum ErrorClass {
     /// The instance does not exist, for certain.
     NotFound,
@@ -134,6 +178,9 @@ pub struct ProviderError {
     pub provider: String,
     /// Which instance, where one is known.
     pub id: Option<ProviderId>,
+    /// Of a permanent one: what mends it is nothing that is watched, a key file on disk say. So it is
+    /// tried again instead of waiting for a change, and what runs is believed to run.
+    pub heals: bool,
     /// What a person should read.
     pub message: String,
     /// The cause, for the log.
@@ -172,6 +219,24 @@ pub trait Provider: Send + Sync + 'static {
     /// How long one call may take; the caller gives up a little later.
     fn deadline(&self, operation: Operation) -> Duration;
 
+    /// How many calls may be under way at once. A backend of several parts, of which one may hang
+    /// while the others go on, lets all in and bounds each part by itself.
+    fn calls_at_once(&self) -> usize {
+        32
+    }
+
+    /// Whether all that it lists lies in the one namespace that the operator is bound to, where it is bound
+    /// to one: then Proxies of other namespaces own nothing of it.
+    fn is_confined(&self) -> bool {
+        false
+    }
+
+    /// The actors that this backend consists of beside the calls, to run below the provider's own:
+    /// connections, say. Asked anew whenever that one starts.
+    fn children(&self) -> Vec<ChildSpec> {
+        Vec::new()
+    }
+
     /// Makes the instance, or adopts the one of this name that carries our UID.
     ///
     /// # Errors
@@ -188,6 +253,19 @@ pub trait Provider: Send + Sync + 'static {
     /// another class.
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Instance, ProviderError>>;
 
+    /// Reads the instance whose creation the backend calls `operation`.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; of [`Operation::Create`] when the creation failed after it was accepted, so that there
+    /// is no such instance and there will be none.
+    fn follow<'a>(
+        &'a self,
+        id: &'a str,
+        _operation: &'a str,
+    ) -> BoxFuture<'a, Result<Instance, ProviderError>> {
+        self.get(id)
+    }
+
     /// Starts deleting the instance and all that `create` made; fine when it is gone already.
     ///
     /// # Errors
@@ -200,8 +278,9 @@ pub trait Provider: Send + Sync + 'static {
     /// When the list cannot be vouched for.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ProviderError>>;
 
-    /// What each target is like now; always the same targets in the same order.
-    fn check(&self) -> BoxFuture<'_, Vec<TargetCheck>>;
+    /// What each target is like now; always the same targets in the same order. What is not known `within`
+    /// that time is told as `Timeout`.
+    fn check(&self, within: Duration) -> BoxFuture<'_, Vec<TargetCheck>>;
 }
 
 /// The name of the instance behind the object with this UID: `proxy-` and 80 bits of its SHA-256 in

@@ -21,7 +21,7 @@ struct Providers {
     fleet: UnboundedReceiver<FleetMsg>,
 }
 
-fn set_of(entries: &[(&str, u64)]) -> Arc<ProviderSet> {
+pub fn set_of(entries: &[(&str, u64)]) -> Arc<ProviderSet> {
     let entry = |(name, fingerprint): &(&str, u64)| {
         let provider: Arc<dyn Provider> = Arc::new(FakeProvider::default());
         let fingerprint = *fingerprint;

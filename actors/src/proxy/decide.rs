@@ -32,9 +32,11 @@ pub fn decide(memory: &Memory, around: &Around<'_>, now: Timestamp) -> Decision 
     let phase = before.and_then(|before| before.phase);
     let left = object.is_deleting() && !object.has_finalizer() && phase == Some(Phase::Deleting);
     // Until it is known what is wanted, nothing is said about a new generation but the key of an
-    // instance: that what runs is Ready would be true of the old one only, and `kubectl wait` would
+    // instance and its creation: that what runs is Ready would be true of the old one only, and `kubectl wait` would
     // believe it.
-    let recorded = before.is_some_and(|before| before.provider_id == status.provider_id);
+    let recorded = before.is_some_and(|before| {
+        (&before.provider_id, &before.operation) == (&status.provider_id, &status.operation)
+    });
     let waits = next == Next::Resolve && recorded;
     let stale = before != Some(&status) && !left && !waits;
     let asks_api = stale || next.asks_api();

@@ -8,7 +8,10 @@ mod absorb;
 pub use absorb::Event;
 
 use super::pace::Pace;
-use crate::provider::contract::{ErrorClass, Operation};
+use crate::{
+    events::EventReason,
+    provider::contract::{ErrorClass, Operation},
+};
 use crds::{
     Mode, Proxy,
     conditions::{self, ConditionType, Reason},
@@ -78,15 +81,15 @@ pub struct Verdict {
 pub struct Note {
     /// `Warning` rather than `Normal`.
     pub warning: bool,
-    /// CamelCase.
-    pub reason: &'static str,
+    /// Why.
+    pub reason: EventReason,
     /// For a person.
     pub message: String,
 }
 
 impl Note {
     /// Something went as it should.
-    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn normal(reason: EventReason, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
             warning: false,
@@ -96,7 +99,7 @@ impl Note {
     }
 
     /// Something a person should look at.
-    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn warning(reason: EventReason, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
             warning: true,
@@ -136,6 +139,8 @@ pub struct Memory {
     pub backend: Backend,
     /// A key that `create` gave and the status does not have yet.
     pub created: Option<Box<str>>,
+    /// The operation of that creation.
+    pub operation: Option<Box<str>>,
     /// What stands in the way.
     pub problem: Option<Box<Problem>>,
     /// No call to the backend before this.
@@ -148,6 +153,8 @@ pub struct Memory {
     pub leaving: bool,
     /// A `create` may have left an instance whose key nobody has.
     pub in_doubt: bool,
+    /// Since when that is so, as far as this memory goes.
+    pub doubted: Option<Instant>,
     /// The backend has answered since this memory began: what the status says of it may be out of date.
     pub answered: bool,
     /// `get` cannot converge: deletion may go on all the same.
@@ -192,6 +199,7 @@ impl Memory {
             wanted: Wanted::Unresolved,
             backend,
             created: None,
+            operation: None,
             problem: None,
             due: None,
             verdict: verdict_of(object)
@@ -200,6 +208,7 @@ impl Memory {
             prober_error: None,
             leaving: false,
             in_doubt: managed && !recorded && object.spec_hash().is_some(),
+            doubted: None,
             answered: false,
             blind: false,
             api_due: None,
@@ -222,6 +231,13 @@ impl Memory {
         }
         let recorded = object.status.as_ref()?.provider_id.as_deref();
         recorded.filter(|_| self.backend != Backend::Gone)
+    }
+
+    /// The operation of the last creation that was accepted, whatever came of it.
+    #[must_use]
+    pub fn operation<'a>(&'a self, object: &'a Proxy) -> Option<&'a str> {
+        let recorded = || object.status.as_ref()?.operation.as_deref();
+        self.operation.as_deref().or_else(recorded)
     }
 
     /// Whether the wanted instance differs from the one that was built.

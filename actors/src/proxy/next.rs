@@ -91,10 +91,18 @@ fn live(memory: &Memory, around: &Around<'_>) -> Next {
         Some(UNCERTAIN) => {}
         Some(_) => return Next::WriteHash(UNCERTAIN.into()),
     }
-    match id {
-        Some(id) => look_after(id, memory, around.now),
-        None => not_before(memory.due, around.now).unwrap_or_else(|| Next::Create(wanted.clone())),
+    if let Some(id) = id {
+        return look_after(id, memory, around.now);
     }
+    let due = memory.due.max(shows(memory, around));
+    not_before(due, around.now).unwrap_or_else(|| Next::Create(wanted.clone()))
+}
+
+/// When an instance that nobody recorded is sure to be found, where it has to be looked for.
+fn shows(memory: &Memory, around: &Around<'_>) -> Option<Instant> {
+    let uncertain = around.object.spec_hash() == Some(UNCERTAIN);
+    let since = memory.doubted.filter(|_| uncertain)?;
+    Some(since + around.pace.provisioning)
 }
 
 fn leave(memory: &Memory, around: &Around<'_>) -> Next {

@@ -5,6 +5,8 @@ use std::time::Duration;
 /// The intervals of a Proxy's life.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
+    /// Before the first look at an instance whose creation goes on after it was accepted.
+    pub accepted: Duration,
     /// Between two looks at an instance on its way up.
     pub provisioning: Duration,
     /// Between two looks at an instance on its way out.
@@ -25,6 +27,7 @@ pub struct Pace {
 
 /// The intervals that users rely on.
 pub const DEFAULT: &Pace = &Pace {
+    accepted: Duration::from_secs(1),
     provisioning: Duration::from_secs(10),
     deletion: Duration::from_secs(10),
     drift: Duration::from_mins(2),

@@ -33,6 +33,10 @@ pub fn status(memory: &Memory, around: &Around<'_>, complete: bool, now: Timesta
         Mode::External => None,
         Mode::Managed => memory.id(object).map(str::to_owned),
     };
+    let operation = match object.spec.mode {
+        Mode::External => None,
+        Mode::Managed => memory.operation(object).map(str::to_owned),
+    };
     ProxyStatus {
         observed_generation: if complete {
             generation
@@ -41,6 +45,7 @@ pub fn status(memory: &Memory, around: &Around<'_>, complete: bool, now: Timesta
         },
         phase: Some(phase(object, id.as_deref(), &provisioned, &healthy)),
         provider_id: id,
+        operation,
         ip: match &memory.backend {
             Backend::Running(ip) if object.spec.mode == Mode::Managed && !memory.leaving => {
                 Some(ip.to_string())

@@ -4,6 +4,7 @@ use super::{
     Deps, HealthMsg, LeasesMsg, Note, Probed, ProxyActor, ProxyMsg,
     deps::WRITE_DEADLINE,
     memory::{Backend, Memory},
+    next::UNCERTAIN,
     user_data,
 };
 use crate::{
@@ -45,7 +46,7 @@ const PROVIDER_DEADLINE: Duration = Duration::from_mins(30);
 impl ProxyActor {
     /// As an Event on the object, and in the log.
     pub(super) fn tell_user(&self, object: &Proxy, note: Note) {
-        let (proxy, reason, message) = (&self.key, note.reason, &note.message);
+        let (proxy, reason, message) = (&self.key, note.reason.as_str(), &note.message);
         let status = object.status.as_ref();
         let provider_id = status.and_then(|status| status.provider_id.as_deref());
         if note.warning {
@@ -53,7 +54,7 @@ impl ProxyActor {
         } else {
             tracing::info!(%proxy, provider_id, reason, "{message}");
         }
-        let regarding = Regarding {
+        let regarding = Regarding::Proxy {
             key: self.key.clone(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
         };
@@ -148,7 +149,7 @@ impl ProxyActor {
 
     fn write(&mut self, write: Write, me: &Addr<ProxyMsg>) {
         let (writer, key, me) = (self.deps.status.clone(), self.key.clone(), me.clone());
-        self.operation.start(|epoch| async move {
+        self.operation.start_within(|epoch| async move {
             let asked = writer.ask(WRITE_DEADLINE, |reply| StatusMsg::Write(key, write, reply));
             let written = asked
                 .await
@@ -160,7 +161,7 @@ impl ProxyActor {
     pub(super) fn resolve(&mut self, object: &Proxy, me: &Addr<ProxyMsg>) {
         let (deps, me) = (Arc::clone(&self.deps), me.clone());
         let (namespace, spec) = (self.key.namespace().to_owned(), object.spec.clone());
-        self.operation.start(|epoch| async move {
+        self.operation.start_within(|epoch| async move {
             let resolved = user_data_of(&deps, &namespace, &spec).await.map(|data| {
                 let suspicion = data.as_ref().and_then(user_data::suspicion);
                 (user_data::spec_hash(&spec, data.as_ref()).into(), suspicion)
@@ -169,7 +170,13 @@ impl ProxyActor {
         });
     }
 
-    pub(super) fn create(&mut self, object: &Proxy, hash: Box<str>, me: &Addr<ProxyMsg>) {
+    pub(super) fn create(
+        &mut self,
+        memory: &Memory,
+        object: &Proxy,
+        hash: Box<str>,
+        me: &Addr<ProxyMsg>,
+    ) {
         let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let mut request = CreateRequest {
@@ -181,8 +188,11 @@ impl ProxyActor {
             user_data: None,
             port: spec.port,
             installation: deps.installation.clone(),
+            spec_hash: hash.to_string(),
+            after: memory.operation(object).map(str::to_owned),
+            elsewhere: object.spec_hash() == Some(UNCERTAIN),
         };
-        self.operation.start(|epoch| async move {
+        self.operation.start_within(|epoch| async move {
             let user_data = user_data_of(&deps, &request.namespace, &spec).await.ok();
             // The annotation says what is built, so what is built must be what it says.
             let created = match user_data {
@@ -197,11 +207,12 @@ impl ProxyActor {
         });
     }
 
-    pub(super) fn get(&mut self, object: &Proxy, id: String, me: &Addr<ProxyMsg>) {
+    pub(super) fn get(&mut self, memory: &Memory, object: &Proxy, id: String, me: &Addr<ProxyMsg>) {
         let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
-        self.operation.start(|epoch| async move {
+        let creation = memory.operation(object).map(str::to_owned);
+        self.operation.start_within(|epoch| async move {
             let got = ask_provider(&deps, &spec, Operation::Get, |reply| {
-                ProviderMsg::Get(id.clone(), reply)
+                ProviderMsg::Get(id.clone(), creation.clone(), reply)
             })
             .await;
             me.hint(ProxyMsg::Got(epoch, got));
@@ -210,7 +221,7 @@ impl ProxyActor {
 
     pub(super) fn delete(&mut self, object: &Proxy, id: String, me: &Addr<ProxyMsg>) {
         let (deps, me, spec) = (Arc::clone(&self.deps), me.clone(), object.spec.clone());
-        self.operation.start(|epoch| async move {
+        self.operation.start_within(|epoch| async move {
             let deleted = ask_provider(&deps, &spec, Operation::Delete, |reply| {
                 ProviderMsg::Delete(id.clone(), reply)
             })
@@ -268,6 +279,7 @@ async fn ask_provider<T: Send + 'static>(
             operation,
             provider: name.to_owned(),
             id: None,
+            heals: false,
             message: format!("provider {name}: {error}"),
             source: Some(Arc::new(error)),
         })

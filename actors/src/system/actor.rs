@@ -61,6 +61,12 @@ pub trait Actor: Send + Sized + 'static {
     fn last_work(&mut self) -> Option<BoxFuture<'static, ()>> {
         None
     }
+
+    /// What is left to do once all its children have ended, when it is stopped. It ends by itself within
+    /// seconds; a kill skips it.
+    fn farewell(&mut self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 }
 
 /// What the actors of one system share.
@@ -121,6 +127,15 @@ impl<M: Message> Context<M> {
     pub fn stop_child(&mut self, path: &str) {
         if let Some(children) = &mut self.children {
             children.stop(path);
+        }
+    }
+
+    /// Kills all children at once, and theirs with them; what they hold is dropped. Resolves when they have
+    /// ended, until when nobody else should be started in their places.
+    pub fn kill_children(&mut self) -> BoxFuture<'static, ()> {
+        match &mut self.children {
+            Some(children) => children.kill_all(),
+            None => Box::pin(std::future::ready(())),
         }
     }
 

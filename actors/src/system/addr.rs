@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tracing::Span;
 
 /// What can be sent. Derive `strum::IntoStaticStr` on the enum: the variant's name is the metric label.
 pub trait Message: Send + 'static {
@@ -50,6 +51,8 @@ pub(super) enum Envelope<M> {
 pub(super) struct Ticket<M> {
     to: Addr<M>,
     pub(super) sent: Instant,
+    /// Of the sender: its handler is a part of the same work.
+    pub(super) span: Span,
 }
 
 impl<M> Ticket<M> {
@@ -58,6 +61,7 @@ impl<M> Ticket<M> {
         Self {
             to: to.clone(),
             sent: Instant::now(),
+            span: Span::current(),
         }
     }
 }

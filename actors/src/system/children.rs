@@ -9,6 +9,7 @@ use super::{
     restart::{Cause, History, Policy, Verdict},
     work::{Epoch, Work},
 };
+use futures::future::BoxFuture;
 use ractor::{ActorCell, ActorId, ActorStatus};
 use std::{
     cmp::Reverse,
@@ -21,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 /// How long all children together may take to stop in order before they are killed; less than the
 /// ten seconds in which the process has to be gone.
-const STOP_DEADLINE: Duration = Duration::from_secs(8);
+const STOP_DEADLINE: Duration = Duration::from_secs(7);
 
 type StartFn = dyn Fn(&Path, Start<'_>) -> Result<ActorCell, Cause> + Send;
 
@@ -139,6 +140,7 @@ impl Children {
             path,
             Start {
                 supervisor: own.cell.clone(),
+                parent: &own.path,
                 shared: &self.shared,
                 epoch,
                 again,
@@ -239,6 +241,25 @@ impl Children {
                 self.forget(path);
             }
         }
+    }
+
+    /// Kills all children, and lets them go. Resolves when they have ended.
+    pub(super) fn kill_all(&mut self) -> BoxFuture<'static, ()> {
+        self.by_cell.clear();
+        let mut dying = Vec::new();
+        for (path, child) in self.all.drain() {
+            self.shared.directory.forget(&path, child.epoch);
+            if let Some(cell) = child.cell {
+                cell.kill();
+                dying.push(cell);
+            }
+        }
+        Box::pin(async move {
+            for cell in dying {
+                // Without a bound of its own it cannot be late.
+                cell.wait(None).await.ok();
+            }
+        })
     }
 
     fn forget(&mut self, path: &Path) {

@@ -23,12 +23,23 @@ pub(super) trait Seat: Send + Sync {
 }
 
 struct Entry {
+    parent: Option<Path>,
     kind: Arc<KindMeter>,
     epoch: Epoch,
     since: SystemTime,
     restarts: u32,
     seat: Arc<dyn Seat>,
     last_error: Option<Box<str>>,
+    last_end: Option<LastEnd>,
+}
+
+/// How the incarnation before the present one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastEnd {
+    /// `killed`, `panic` or `error`.
+    pub reason: &'static str,
+    /// When its supervisor heard of it.
+    pub at: SystemTime,
 }
 
 /// One actor, as it is seen from outside.
@@ -36,6 +47,8 @@ struct Entry {
 pub struct Seen {
     /// Where it stands in the tree.
     pub path: Path,
+    /// Whose child it is; the root is nobody's.
+    pub parent: Option<Path>,
     /// What it is.
     pub kind: &'static str,
     /// Which incarnation.
@@ -52,6 +65,8 @@ pub struct Seen {
     pub handling: Option<(&'static str, Duration)>,
     /// Why an earlier incarnation failed.
     pub last_error: Option<String>,
+    /// How the incarnation before this one ended, if the present parent has seen it end.
+    pub last_end: Option<LastEnd>,
 }
 
 /// How a living actor is to be ended from outside.
@@ -73,23 +88,27 @@ impl Directory {
     pub(super) fn started(
         &self,
         path: &Path,
+        parent: Option<Path>,
         kind: &Arc<KindMeter>,
         epoch: Epoch,
         seat: Arc<dyn Seat>,
     ) {
         let mut entry = Entry {
+            parent,
             kind: Arc::clone(kind),
             epoch,
             since: SystemTime::now(),
             restarts: 0,
             seat,
             last_error: None,
+            last_end: None,
         };
         match self.0.entry(Arc::clone(path)) {
             Slot::Occupied(mut slot) => {
                 let before = slot.get_mut();
                 entry.restarts = before.restarts + 1;
                 entry.last_error = before.last_error.take();
+                entry.last_end = before.last_end;
                 slot.insert(entry);
             }
             Slot::Vacant(slot) => {
@@ -98,8 +117,15 @@ impl Directory {
         }
     }
 
-    pub(super) fn failed(&self, path: &Path, cause: &Cause) {
-        if let (Some(mut entry), Some(message)) = (self.0.get_mut(path), cause.message()) {
+    pub(super) fn ended(&self, path: &Path, cause: &Cause) {
+        let Some(mut entry) = self.0.get_mut(path) else {
+            return;
+        };
+        entry.last_end = Some(LastEnd {
+            reason: cause.reason(),
+            at: SystemTime::now(),
+        });
+        if let Some(message) = cause.message() {
             entry.last_error = Some(message.into());
         }
     }
@@ -117,6 +143,7 @@ impl Directory {
             .iter()
             .map(|entry| Seen {
                 path: Arc::clone(entry.key()),
+                parent: entry.parent.clone(),
                 kind: entry.kind.name(),
                 epoch: entry.epoch,
                 since: entry.since,
@@ -125,10 +152,29 @@ impl Directory {
                 handled: entry.seat.meter().handled(),
                 handling: entry.kind.handling(entry.seat.meter()),
                 last_error: entry.last_error.as_deref().map(Into::into),
+                last_end: entry.last_end,
             })
             .collect();
         list.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         list
+    }
+
+    /// The path and the kind of every actor, sorted by path: all that is needed to choose one.
+    #[must_use]
+    pub fn who(&self) -> Vec<(Path, &'static str)> {
+        let mut who: Vec<_> = self
+            .0
+            .iter()
+            .map(|entry| (Arc::clone(entry.key()), entry.kind.name()))
+            .collect();
+        who.sort_unstable();
+        who
+    }
+
+    /// Which incarnation is at `path`.
+    #[must_use]
+    pub fn epoch(&self, path: &str) -> Option<Epoch> {
+        self.0.get(path).map(|entry| entry.epoch)
     }
 
     /// Sum and maximum of the mailbox depths of each kind.

@@ -4,7 +4,7 @@
 //! the end of the actor with its cause noted, and answers supervision for the actor, which only has
 //! to say which children it wants.
 //!
-//! Guarantees: a handler runs alone, from start to end; a child that ends although it is wanted is
+//! Guarantees: a handler runs alone, from start to end, and within the span of whoever sent the message; a child that ends although it is wanted is
 //! started again as [`super::restart`] says, after the state of the one before it was dropped; an
 //! actor that stops has stopped its children before.
 
@@ -26,6 +26,8 @@ use std::{
 /// What a new actor is started with.
 pub(super) struct Start<'a> {
     pub(super) supervisor: ActorCell,
+    /// Where the supervisor stands.
+    pub(super) parent: &'a Path,
     pub(super) shared: &'a Arc<Shared>,
     pub(super) epoch: Epoch,
     /// Whether this supervisor had started it before.
@@ -110,7 +112,8 @@ impl<A: Actor> Host<A> {
         if !start.again {
             directory.forget(path, start.epoch);
         }
-        directory.started(path, &kind, start.epoch, addr.seat());
+        let parent = Some(Arc::clone(start.parent));
+        directory.started(path, parent, &kind, start.epoch, addr.seat());
         let stillborn = start.stillborn;
         tokio::spawn(async move {
             if let Ok(Err(error)) = started.await {
@@ -182,6 +185,7 @@ impl<A: Actor> ractor::Actor for Host<A> {
                 };
                 let (kind, me) = (Arc::clone(&living.kind.0), hosted.context.me().clone());
                 let _taken = kind.taken(me.meter(), message.name(), ticket.sent);
+                let _within = ticket.span.enter();
                 hosted.guarded(|actor, cx| actor.handle(message, cx))
             }
             #[expect(clippy::panic, reason = "asked for, to see how it is survived")]
@@ -239,9 +243,12 @@ impl<A: Actor> ractor::Actor for Host<A> {
             children.stop_all().await;
             gave_up = children.gave_up.take();
         }
+        if let Some(work) = living.as_mut().and_then(|living| living.actor.farewell()) {
+            work.await;
+        }
         drop(living);
         match gave_up {
-            Some(why) => Err(Box::new(Ended(Cause::Error(why)))),
+            Some(why) => Err(Box::new(Ended(Cause::GaveUp(why)))),
             None => stopped,
         }
     }
@@ -274,13 +281,16 @@ impl<A: Actor> Hosted<A> {
         let Some(lost) = children.ended(path, epoch, cause) else {
             return Ok(());
         };
-        own.shared.directory.failed(path, cause);
+        own.shared.directory.ended(path, cause);
         let actor = &**path;
         let pause = match lost.verdict {
             Verdict::Restart(pause) => pause,
             Verdict::Escalate => {
                 tracing::error!(actor, %cause, "fails over and over, giving up");
-                children.gave_up = Some(format!("{path} fails over and over: {cause}"));
+                children.gave_up = Some(match cause {
+                    Cause::GaveUp(why) => why.clone(),
+                    _ => format!("{path} fails over and over: {cause}"),
+                });
                 own.cell.stop(None);
                 return Ok(());
             }

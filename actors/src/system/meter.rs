@@ -1,9 +1,9 @@
 //! What is counted of actors: cheap enough for every message.
 
+use crate::metrics::Register;
 use arc_swap::ArcSwap;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
 };
 use std::{
     sync::{
@@ -64,6 +64,7 @@ pub struct Meters {
     messages: IntCounterVec,
     duration: HistogramVec,
     wait: HistogramVec,
+    off: bool,
 }
 
 /// From 10 µs, a cheap handler, to 1 s, far past what any handler may take.
@@ -74,7 +75,7 @@ impl Meters {
     ///
     /// # Errors
     /// When `registry` has metrics of these names already.
-    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub fn new(registry: &impl Register) -> Result<Self, prometheus::Error> {
         let name = |what: &str| format!("proxy_operator_{what}");
         let meters = Self {
             alive: IntGaugeVec::new(Opts::new(name("actors"), "Actors alive."), &["kind"])?,
@@ -105,6 +106,7 @@ impl Meters {
                 .buckets(BUCKETS.into()),
                 &["kind"],
             )?,
+            off: false,
         };
         registry.register(Box::new(meters.alive.clone()))?;
         registry.register(Box::new(meters.restarts.clone()))?;
@@ -112,6 +114,12 @@ impl Meters {
         registry.register(Box::new(meters.duration.clone()))?;
         registry.register(Box::new(meters.wait.clone()))?;
         Ok(meters)
+    }
+
+    /// The same, but no message is measured: to see what measuring costs.
+    #[must_use]
+    pub fn off(self) -> Self {
+        Self { off: true, ..self }
     }
 
     pub(super) fn of_kind(&self, kind: &'static str) -> KindMeter {
@@ -122,6 +130,7 @@ impl Meters {
             wait: self.wait.with_label_values(&[kind]),
             all_messages: self.messages.clone(),
             messages: ArcSwap::default(),
+            off: self.off,
         }
     }
 
@@ -140,6 +149,7 @@ pub(super) struct KindMeter {
     /// One per variant of the message, in the order in which they were first seen: few, and soon
     /// complete, so that finding one is cheaper than the label lookup would be.
     messages: ArcSwap<Vec<(&'static str, IntCounter)>>,
+    off: bool,
 }
 
 impl KindMeter {
@@ -153,18 +163,21 @@ impl KindMeter {
         meter: &'a Meter,
         message: &'static str,
         sent: Instant,
-    ) -> Taken<'a> {
+    ) -> Option<Taken<'a>> {
+        if self.off {
+            return None;
+        }
         let now = Instant::now();
         self.wait.observe((now - sent).as_secs_f64());
         let number = self.count(message);
         let since = now.saturating_duration_since(*BEGINNING);
         meter.since.store(micros(since), Relaxed);
         meter.handling.store(number, Release);
-        Taken {
+        Some(Taken {
             kind: self,
             meter,
             since: now,
-        }
+        })
     }
 
     /// Counts a message, and returns its number within the kind.

@@ -12,6 +12,8 @@ pub enum Cause {
     Panic(String),
     /// Its handler gave up with an error.
     Error(String),
+    /// It could not keep a child alive. A parent that is as impatient gives up too.
+    GaveUp(String),
 }
 
 impl fmt::Display for Cause {
@@ -37,7 +39,7 @@ impl Cause {
         match self {
             Self::Killed => "killed",
             Self::Panic(_) => "panic",
-            Self::Error(_) => "error",
+            Self::Error(_) | Self::GaveUp(_) => "error",
         }
     }
 
@@ -46,7 +48,7 @@ impl Cause {
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Killed => None,
-            Self::Panic(message) | Self::Error(message) => Some(message),
+            Self::Panic(message) | Self::Error(message) | Self::GaveUp(message) => Some(message),
         }
     }
 }
@@ -123,7 +125,7 @@ impl History {
         if let Some((limit, window)) = policy.escalate {
             self.recent.retain(|then| now - *then < window);
             self.recent.push(now);
-            if self.recent.len() >= limit {
+            if self.recent.len() >= limit || matches!(cause, Cause::GaveUp(_)) {
                 return Verdict::Escalate;
             }
         }
@@ -220,5 +222,13 @@ mod tests {
             history.ended(&Policy::ESSENTIAL, &failed(), now, a_minute_later),
             Verdict::Escalate
         );
+    }
+
+    #[tokio::test]
+    async fn who_gave_up_on_a_child_is_given_up_by_the_impatient_and_tried_again_by_the_patient() {
+        let (cause, now) = (Cause::GaveUp("a fails".into()), Instant::now());
+        let verdict = |policy| History::default().ended(policy, &cause, now, now);
+        assert_eq!(verdict(&Policy::ESSENTIAL), Verdict::Escalate);
+        assert_eq!(verdict(&Policy::PATIENT), Verdict::Restart(MS(0)));
     }
 }

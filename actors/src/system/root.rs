@@ -82,7 +82,7 @@ impl System {
         .map_err(unable)?;
         let cell = actor.get_cell();
         let directory = &self.shared.directory;
-        directory.started(&path, &kind, epoch, addr.seat());
+        directory.started(&path, None, &kind, epoch, addr.seat());
         Ok(Running { cell, ended })
     }
 }

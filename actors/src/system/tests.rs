@@ -5,6 +5,7 @@ mod failure;
 mod kill;
 mod mail;
 mod monkey;
+mod span;
 mod stop;
 
 use super::{
@@ -72,6 +73,7 @@ struct Plan {
     addr: Addr<Do>,
     fails: Arc<AtomicBool>,
     children: Vec<Plan>,
+    essential: bool,
 }
 
 fn plan(path: &'static str) -> Plan {
@@ -80,6 +82,7 @@ fn plan(path: &'static str) -> Plan {
         addr: Addr::default(),
         fails: Arc::default(),
         children: Vec::new(),
+        essential: false,
     }
 }
 
@@ -89,7 +92,18 @@ impl Plan {
         self
     }
 
+    /// As impatient as the root.
+    fn essential(mut self) -> Self {
+        self.essential = true;
+        self
+    }
+
     fn spec(self, teller: mpsc::UnboundedSender<Word>) -> ChildSpec {
+        if self.essential {
+            return ChildSpec::new(self.path, self.addr.clone(), move || {
+                Node::<true>::new(&self, &teller)
+            });
+        }
         ChildSpec::new(self.path, self.addr.clone(), move || {
             Node::<false>::new(&self, &teller)
         })
@@ -103,7 +117,7 @@ impl Plan {
     }
 }
 
-/// The root is essential, all others are patient.
+/// The root is essential, others are patient unless their plan says so.
 struct Node<const ESSENTIAL: bool> {
     plan: Plan,
     teller: mpsc::UnboundedSender<Word>,

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 /// Which start of which work a result belongs to. Never given out twice in a process, so that a late
 /// result can neither be taken for a newer one nor reach a successor of the actor that wanted it.
@@ -33,7 +34,8 @@ impl Epoch {
 pub struct Work(Option<(Epoch, AbortOnDropHandle<()>)>);
 
 impl Work {
-    /// Starts `task`, which sends its result as a message that carries the epoch.
+    /// Starts `task`, which sends its result as a message that carries the epoch. It runs outside of
+    /// every span: a timer that were part of what was under way when it was set would never let go of it.
     pub fn start<F>(&mut self, task: impl FnOnce(Epoch) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -41,6 +43,14 @@ impl Work {
         let epoch = Epoch::next();
         let handle = AbortOnDropHandle::new(tokio::spawn(task(epoch)));
         self.0 = Some((epoch, handle));
+    }
+
+    /// Starts `task` as a part of the work that the current span stands for.
+    pub fn start_within<F>(&mut self, task: impl FnOnce(Epoch) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.start(|epoch| task(epoch).in_current_span());
     }
 
     /// Takes the result of `epoch` in: true, once, if it is the work under way; false if it is late.

@@ -28,6 +28,11 @@ pub struct ProxyStatus {
     )]
     pub provider_id: Option<String>,
 
+    /// The provider's name of the operation that the last accepted creation of an instance is, where it has
+    /// one: a failure after the acceptance is read from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+
     /// Address of the instance, while it runs. Empty for External proxies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,

@@ -77,6 +77,7 @@ impl Call<'_> {
             operation: self.operation,
             provider: self.provider.to_owned(),
             id: self.id.clone(),
+            heals: false,
             message: message.to_string(),
             source: None,
         }

@@ -28,6 +28,7 @@ pub fn instance(pod: &Pod) -> Instance {
         created_at: pod
             .creation_timestamp()
             .map_or(0, |created| created.0.as_second()),
+        trouble: None,
     }
 }
 

@@ -2,8 +2,26 @@
 //!
 //! `cargo run --example judge -- --listen 10.76.0.1 --ca-out /tmp/judge-ca.pem`
 //!
-//! Its tests stand beside it (`cargo test --example judge`), with those of the lab's Squid.
+//! Its tests stand beside it (`cargo test --example judge`), with those of the lab's Squid, its
+//! hypervisors and its image server.
 
+#[cfg(test)]
+#[path = "../hosts.rs"]
+#[expect(dead_code, reason = "the rest is for whoever shares hosts")]
+mod hosts;
+#[cfg(test)]
+#[path = "../hypervisor.rs"]
+#[expect(dead_code, reason = "the rest is for whoever shares hosts")]
+mod hypervisor;
+#[cfg(test)]
+#[path = "../hypervisor/tests.rs"]
+mod hypervisor_tests;
+#[cfg(test)]
+#[path = "../image_server.rs"]
+mod image_server;
+#[cfg(test)]
+#[path = "../image_server/tests.rs"]
+mod image_server_tests;
 #[path = "../judge.rs"]
 #[cfg_attr(
     not(test),

@@ -1,15 +1,16 @@
 //! How a call ends, and what it must not give away.
 
-use super::{Backend, Fault, eventually, expect_error, gone, ours};
+use super::{Backend, Fault, eventually, expect_error, gone, log::Log, ours};
 use actors::provider::contract::{CreateRequest, ErrorClass, Operation, ProviderError};
 use anyhow::{Context, ensure};
+use opentelemetry::trace::SpanKind;
+use opentelemetry_sdk::trace::SpanData;
 use std::{
     fmt::Write as _,
-    io,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use tracing::instrument::WithSubscriber;
+use tracing::{Instrument as _, Span};
 
 /// What "promptly" means on a busy machine.
 const PROMPTLY: Duration = Duration::from_secs(3);
@@ -66,22 +67,25 @@ pub async fn no_call_outlives_its_deadline(backend: &dyn Backend) -> anyhow::Res
         );
     }
     let started = Instant::now();
-    for check in provider.check().await {
+    for check in provider.check(provider.deadline(Operation::Check)).await {
         ensure!(!check.ready && check.reason == "Timeout", "{check:?}");
     }
     ensure!(started.elapsed() < provider.deadline(Operation::Check) + PROMPTLY);
     wire.break_at(Fault::None);
-    ensure!(provider.check().await.iter().all(|check| check.ready));
+    ensure!(
+        provider
+            .check(provider.deadline(Operation::Check))
+            .await
+            .iter()
+            .all(|check| check.ready)
+    );
     Ok(())
 }
 
 pub async fn user_data_never_leaks(backend: &dyn Backend) -> anyhow::Result<()> {
     const SENTINEL: &str = "s3ntinel-b7e1";
-    let (logged, log) = mpsc::channel();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || Tee(logged.clone()))
-        .finish();
+    let log = Log::tap();
+    let unit = unit(Operation::Create);
     let (name, seen) = async {
         let (cut, wire) = backend.wired().await?;
         let (provider, mut request) = ours(backend).await?;
@@ -113,32 +117,67 @@ pub async fn user_data_never_leaks(backend: &dyn Backend) -> anyhow::Result<()> 
         gone(&*provider, &created.id).await?;
         anyhow::Ok((request.name, seen))
     }
-    .with_subscriber(subscriber)
+    .instrument(unit)
     .await?;
-    let log: Vec<u8> = log.try_iter().flatten().collect();
-    let log = String::from_utf8_lossy(&log);
+    let log = log.text();
     ensure!(
         seen.contains(&name) && !log.is_empty(),
         "the test looked at nothing"
     );
     ensure!(!seen.contains(SENTINEL), "seen in {seen}");
     ensure!(!log.contains(SENTINEL), "logged in {log}");
+    ensure!(log.contains("SpanData"), "no span was looked at");
     Ok(())
 }
 
-/// Collects what is logged.
-struct Tee(mpsc::Sender<Vec<u8>>);
-
-impl io::Write for Tee {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The test may be over.
-        self.0.send(bytes.to_vec()).ok();
-        Ok(bytes.len())
+/// What a call does at its backend is told in spans below the call's own.
+pub async fn every_call_is_traced_down_to_its_backend(backend: &dyn Backend) -> anyhow::Result<()> {
+    let log = Log::tap();
+    let (provider, request) = ours(backend).await?;
+    let span = unit(Operation::Create);
+    let id = provider.create(&request).instrument(span).await?.id;
+    let span = unit(Operation::Get);
+    provider.get(&id).instrument(span).await?;
+    let span = unit(Operation::List);
+    provider.list().instrument(span).await?;
+    let span = unit(Operation::Delete);
+    provider.delete(&id).instrument(span).await?;
+    gone(&*provider, &id).await?;
+    let heard = Mutex::new((log, Vec::new()));
+    for operation in ["create", "get", "list", "delete"] {
+        eventually(&format!("the trace of {operation}"), || async {
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let (log, spans) = &mut *heard;
+            spans.extend(log.spans());
+            // Other tests may make such calls meanwhile, so each is looked at for itself.
+            let own = |span: &SpanData| span.name == unit_name(operation);
+            let found = spans
+                .iter()
+                .any(|span| own(span) && reaches_the_backend(span, spans));
+            Ok(found.then_some(()))
+        })
+        .await?;
     }
+    Ok(())
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// The span that an operation gets from whoever calls its provider.
+fn unit(operation: Operation) -> Span {
+    let name = unit_name(operation.into());
+    tracing::info_span!(target: actors::trace::UNIT, parent: None, "call", otel.name = name)
+}
+
+fn unit_name(operation: &str) -> String {
+    format!("conformance.{operation}")
+}
+
+/// Whether there is a call to a backend somewhere below `above`, and all between them is there.
+fn reaches_the_backend(above: &SpanData, spans: &[SpanData]) -> bool {
+    let mut below = spans.iter().filter(|span| {
+        span.span_context.trace_id() == above.span_context.trace_id()
+            && span.parent_span_id == above.span_context.span_id()
+    });
+    below.any(|span| span.span_kind == SpanKind::Client || reaches_the_backend(span, spans))
 }
 
 /// How a call failed, and after how long.

@@ -1,7 +1,7 @@
 //! Instances come and go, once each, whatever is cut off meanwhile.
 
 use super::{Backend, Fault, Pose, eventually, expect_error, gone, ours};
-use actors::provider::contract::{CreateRequest, ErrorClass, InstanceState};
+use actors::provider::contract::{CreateRequest, ErrorClass, InstanceState, ProviderError};
 use anyhow::{Context, ensure};
 use futures::future::join_all;
 use std::collections::BTreeSet;
@@ -72,8 +72,7 @@ pub async fn create_resumes_after_every_cut(backend: &dyn Backend) -> anyhow::Re
         let error = expect_error(cut.create(&request).await, fault)?;
         ensure!(error.class == ErrorClass::Transient, "{fault:?}: {error}");
         wire.break_at(Fault::None);
-        let again = cut
-            .create(&request)
+        let again = reconnected(|| cut.create(&request))
             .await
             .with_context(|| format!("after {fault:?}"))?;
         ensure!(again.id == id, "after {fault:?}: {}", again.id);
@@ -94,12 +93,13 @@ pub async fn delete_resumes_after_every_cut(backend: &dyn Backend) -> anyhow::Re
     gone(&*provider, &id).await?;
     ensure!(steps > 0, "the wire saw nothing");
     for fault in every_cut(steps) {
-        provider.create(&request).await?;
+        // A kernel that is short of memory for a moment refuses libvirt a cgroup's program now and then.
+        reconnected(|| provider.create(&request)).await?;
         wire.break_at(fault);
         let error = expect_error(cut.delete(&id).await, fault)?;
         ensure!(error.class == ErrorClass::Transient, "{fault:?}: {error}");
         wire.break_at(Fault::None);
-        cut.delete(&id)
+        reconnected(|| cut.delete(&id))
             .await
             .with_context(|| format!("after {fault:?}"))?;
         gone(&*provider, &id).await?;
@@ -199,6 +199,21 @@ pub async fn an_instance_being_deleted_is_still_reported(
         gone(&*provider, id).await?;
     }
     Ok(())
+}
+
+/// Calls until the backend is reached again: what fails meanwhile must say that it may pass.
+async fn reconnected<T, F>(call: impl Fn() -> F) -> anyhow::Result<T>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
+    eventually("the backend is reached", || async {
+        match call().await {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.class == ErrorClass::Transient => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
 }
 
 fn every_cut(steps: usize) -> impl Iterator<Item = Fault> {

@@ -54,7 +54,7 @@ pub const EXPLAINED: &[(&str, &str)] = &[
     ),
     (
         "px.status",
-        "conditions ip latencyMillis observedGeneration phase providerID",
+        "conditions ip latencyMillis observedGeneration operation phase providerID",
     ),
     ("ph", "apiVersion kind metadata status"),
     (

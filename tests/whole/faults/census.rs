@@ -72,8 +72,8 @@ fn as_it_should_be(scene: &Scene, proxy: &Proxy, pods: &[Pod]) -> anyhow::Result
     );
     let generation = proxy.metadata.generation;
     ensure!(status.observed_generation == generation, "a stale status");
-    if proxy.spec.mode == Mode::External {
-        ensure!(pods.is_empty(), "an External proxy with pods");
+    if proxy.spec.mode == Mode::External || proxy.spec.provider.as_deref() != Some("kubernetes") {
+        ensure!(pods.is_empty(), "pods of a proxy that is none");
         return Ok(());
     }
     let [pod] = pods else {

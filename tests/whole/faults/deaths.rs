@@ -171,7 +171,12 @@ async fn crowd(scene: &Scene, seed: u64) -> anyhow::Result<()> {
     let squid = Squid::start(squid::Options::default()).await?;
     let killer = Killer::new(scene).await?;
     let census = Census::begin(scene);
-    let mut operator = killer.operator(scene).start().await?;
+    // Collected as soon as possible: whatever of it all belongs to nobody, and nothing else.
+    let launch = killer
+        .operator(scene)
+        .env("PROXY_OPERATOR_GC_INTERVAL", "1s")
+        .env("PROXY_OPERATOR_GC_MIN_AGE", "0");
+    let mut operator = launch.start().await?;
     for round in 0..DEATHS {
         let write = dice.random_range(1..CHANGES);
         let point = if dice.random() {

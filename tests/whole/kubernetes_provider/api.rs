@@ -5,7 +5,10 @@ use super::{
     wire::Wire,
 };
 use crate::conformance::{Backend, Fault, Faults, eventually, expect_error, gone};
-use actors::provider::contract::{CreateRequest, ErrorClass, Provider, TargetCheck};
+use actors::{
+    events::EventReason,
+    provider::contract::{CreateRequest, ErrorClass, Provider, TargetCheck},
+};
 use anyhow::ensure;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
@@ -16,7 +19,9 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams},
 };
-use proxy_operator::providers::kubernetes::{KubernetesProvider, config::KubernetesConfig};
+use proxy_operator::providers::kubernetes::{
+    KubernetesProvider, REQUEST, config::KubernetesConfig,
+};
 use serde_json::json;
 use std::{net::Ipv4Addr, sync::Arc};
 use tokio::net::TcpListener;
@@ -82,7 +87,13 @@ pub async fn the_documented_rights_suffice(lab: Arc<Lab>) -> anyhow::Result<()> 
             .iter()
             .any(|instance| instance.id == id)
     );
-    ensure!(provider.check().await.iter().all(|check| check.ready));
+    ensure!(
+        provider
+            .check(REQUEST)
+            .await
+            .iter()
+            .all(|check| check.ready)
+    );
     gone(&provider, &id).await?;
     let elsewhere = CreateRequest {
         namespace: "default".to_owned(),
@@ -183,7 +194,7 @@ pub async fn cloud_init_is_ignored_aloud(lab: Arc<Lab>) -> anyhow::Result<()> {
     ensure!(quiet.notes.is_empty(), "{quiet:?}");
     request.user_data = Some(b"#cloud-config\n".to_vec().into());
     let created = provider.create(&request).await?;
-    let [("CloudInitIgnored", message)] = &created.notes[..] else {
+    let [(EventReason::CloudInitIgnored, message)] = &created.notes[..] else {
         anyhow::bail!("{created:?}")
     };
     ensure!(message.contains("spec.cloudInit"), "{message}");
@@ -191,7 +202,7 @@ pub async fn cloud_init_is_ignored_aloud(lab: Arc<Lab>) -> anyhow::Result<()> {
 }
 
 pub async fn every_check_has_its_reason(lab: Arc<Lab>) -> anyhow::Result<()> {
-    let check = only(lab.ours().check().await)?;
+    let check = only(lab.ours().check(REQUEST).await)?;
     ensure!(check.ready && check.reason == "Reachable", "{check:?}");
     ensure!(
         check.address == lab.config.cluster_url.to_string(),
@@ -199,7 +210,7 @@ pub async fn every_check_has_its_reason(lab: Arc<Lab>) -> anyhow::Result<()> {
     );
     ensure!(check.details["version"].starts_with("v1."), "{check:?}");
 
-    let check = only(lab.as_user("nobody")?.check().await)?;
+    let check = only(lab.as_user("nobody")?.check(REQUEST).await)?;
     ensure!(!check.ready && check.reason == "Forbidden", "{check:?}");
     ensure!(
         check.message.contains("cannot list resource \"pods\""),
@@ -208,7 +219,7 @@ pub async fn every_check_has_its_reason(lab: Arc<Lab>) -> anyhow::Result<()> {
 
     let mut stranger = lab.config.clone();
     stranger.auth_info.token = Some("wrong".to_owned().into());
-    let check = only(with_client(&lab, stranger)?.check().await)?;
+    let check = only(with_client(&lab, stranger)?.check(REQUEST).await)?;
     ensure!(!check.ready && check.reason == "Unauthorized", "{check:?}");
 
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -216,12 +227,12 @@ pub async fn every_check_has_its_reason(lab: Arc<Lab>) -> anyhow::Result<()> {
         .local_addr()?;
     let mut nobody = lab.config.clone();
     nobody.cluster_url = format!("https://{closed}").parse()?;
-    let check = only(with_client(&lab, nobody)?.check().await)?;
+    let check = only(with_client(&lab, nobody)?.check(REQUEST).await)?;
     ensure!(!check.ready && check.reason == "Unreachable", "{check:?}");
 
     let mut distrustful = lab.config.clone();
     distrustful.root_cert = Some(Vec::new());
-    let check = only(with_client(&lab, distrustful)?.check().await)?;
+    let check = only(with_client(&lab, distrustful)?.check(REQUEST).await)?;
     ensure!(!check.ready && check.reason == "Unreachable", "{check:?}");
     ensure!(check.message.contains("certificate"), "{check:?}");
     Ok(())

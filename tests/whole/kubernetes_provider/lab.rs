@@ -206,6 +206,9 @@ impl Backend for Lab {
                 user_data: None,
                 port: 3128,
                 installation: self.namespace.clone(),
+                spec_hash: "hash".to_owned(),
+                after: None,
+                elsewhere: false,
             })
         })
     }

@@ -23,6 +23,11 @@ impl MemoryJournal {
         self.records.is_empty()
     }
 
+    /// Drops all records: somebody else granted leases meanwhile, and knew nothing of these.
+    pub fn clear(&self) {
+        self.records.clear();
+    }
+
     fn apply(&self, entries: Vec<Entry>) {
         for entry in entries {
             match entry {
@@ -45,7 +50,8 @@ impl Journal for MemoryJournal {
     }
 
     fn load(&self) -> BoxFuture<'_, Result<Vec<Record>, JournalError>> {
-        let records = self.records.iter().map(|r| r.value().clone()).collect();
+        let mut records = Vec::with_capacity(self.records.len());
+        records.extend(self.records.iter().map(|r| r.value().clone()));
         Box::pin(future::ready(Ok(records)))
     }
 }

@@ -62,6 +62,21 @@ impl Book {
         self.live.insert(id, lease);
     }
 
+    /// A book of these leases: sorted once, and not as they come.
+    pub fn of(leases: Vec<(LeaseId, Lease)>) -> Self {
+        let ends = leases.iter().map(|(id, lease)| (lease.ends, *id)).collect();
+        let keyed = leases.iter().filter_map(|(id, lease)| {
+            let idempotency = lease.idempotency.as_ref()?;
+            Some((idempotency.key.clone(), *id))
+        });
+        Self {
+            ends,
+            keys: keyed.collect(),
+            live: leases.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
     /// The live lease.
     pub fn get(&self, id: LeaseId) -> Option<&Lease> {
         self.live.get(&id)

@@ -71,6 +71,30 @@ impl Index {
         self.join(candidate, cooldowns);
     }
 
+    /// The proxies of a fleet of which none came yet and nobody asked for one, each once, in the order of their keys.
+    pub fn fill(&mut self, pool: Vec<Arc<Candidate>>) {
+        let ranks = ranks::spread(pool.len() as u64);
+        let mut order = Vec::with_capacity(pool.len());
+        for (candidate, rank) in pool.into_iter().zip(ranks) {
+            let id = self.enter(candidate, rank);
+            order.push((self.slots[id].holder.key.clone(), id));
+        }
+        self.order = order.into_iter().collect();
+    }
+
+    /// Gives a proxy its slot.
+    fn enter(&mut self, candidate: Arc<Candidate>, rank: u64) -> SlotId {
+        let id = self.slots.of(&Holder {
+            key: candidate.key.clone(),
+            uid: candidate.uid.clone(),
+        });
+        let slot = &mut self.slots[id];
+        slot.rank = rank;
+        slot.pairs = self.pairs.hold(&candidate.attributes);
+        slot.set(candidate);
+        id
+    }
+
     fn change(&mut self, id: SlotId, candidate: Arc<Candidate>, cooldowns: &Cooldowns) {
         let slot = &mut self.slots[id];
         let before = (slot.healthy, slot.max, slot.latency);
@@ -92,16 +116,10 @@ impl Index {
     }
 
     fn join(&mut self, candidate: Arc<Candidate>, cooldowns: &Cooldowns) {
-        let id = self.slots.of(&Holder {
-            key: candidate.key.clone(),
-            uid: candidate.uid.clone(),
-        });
-        let rank = self.rank(&candidate.key);
-        self.order.insert(candidate.key.clone(), id);
+        let (key, rank) = (candidate.key.clone(), self.rank(&candidate.key));
+        let id = self.enter(candidate, rank);
+        self.order.insert(key, id);
         let slot = &mut self.slots[id];
-        slot.rank = rank;
-        slot.pairs = self.pairs.hold(&candidate.attributes);
-        slot.set(candidate);
         for &number in self.ids.values() {
             let queue = &mut self.queues[number as usize];
             if queue.wants(&slot.pairs) {

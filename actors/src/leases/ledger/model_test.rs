@@ -175,10 +175,8 @@ impl Life {
 
     fn restore(&mut self) {
         let records = self.journal.load().now_or_never().unwrap().unwrap();
-        self.ledger = Ledger::restore(self.model.terms, records, self.now);
-        for candidate in &self.model.fleet {
-            self.ledger.upsert(candidate.clone());
-        }
+        let pool = self.model.fleet.clone();
+        self.ledger = Ledger::restore(self.model.terms, records, pool, self.now);
     }
 
     fn pass(&mut self, time: Duration) {

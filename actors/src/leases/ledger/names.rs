@@ -28,13 +28,15 @@ impl Pairs {
         let mut ids: Vec<PairId> = attributes
             .iter()
             .map(|(key, value)| {
+                let known = self.ids.get_mut(key).and_then(|all| all.get_mut(value));
+                if let Some(pair) = known {
+                    pair.proxies += 1;
+                    return pair.id;
+                }
+                let id = self.numbers.take();
                 let values = self.ids.entry(key.clone()).or_default();
-                let pair = values.entry(value.clone()).or_insert_with(|| Pair {
-                    id: self.numbers.take(),
-                    proxies: 0,
-                });
-                pair.proxies += 1;
-                pair.id
+                values.insert(value.clone(), Pair { id, proxies: 1 });
+                id
             })
             .collect();
         ids.sort_unstable();

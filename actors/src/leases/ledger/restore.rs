@@ -2,14 +2,15 @@
 
 use super::{
     Ledger,
-    book::{Ended, Lease},
+    book::{Book, Ended, Lease},
+    slots::SlotId,
 };
 use crate::leases::{
     journal::{Entry, Holder, Record},
     now::{Deadline, Now},
-    terms::{LeaseId, Terms},
+    terms::{Candidate, LeaseId, Terms},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, panic::resume_unwind, sync::Arc, thread, time::Duration};
 
 /// A lease that lives no more.
 struct Past {
@@ -20,14 +21,23 @@ struct Past {
 }
 
 impl Ledger {
-    /// The ledger that wrote `records`, without the proxies: they are upserted as the fleet finds them again, and the
-    /// leases count against their slots from then on. Records that are past their end are named in
-    /// [`Ledger::take_entries`].
+    /// The ledger that wrote `records`, with the proxies of `pool`, each once; others are upserted as the fleet
+    /// finds them again, and the leases count against their slots from then on. Records that are past their end are
+    /// named in [`Ledger::take_entries`].
     #[must_use]
-    pub fn restore(terms: Terms, records: Vec<Record>, now: Now) -> Self {
+    pub fn restore(
+        terms: Terms,
+        records: Vec<Record>,
+        mut pool: Vec<Arc<Candidate>>,
+        now: Now,
+    ) -> Self {
         let mut ledger = Self::new(terms);
         let window = terms.report_window();
         let mut past = Vec::new();
+        let mut live = Vec::with_capacity(records.len());
+        // Records of one incarnation share its holder, and to compare pointers is far cheaper than names. All of
+        // them are kept alive by `records` or by the slot, so that no pointer comes to mean another.
+        let mut known = HashMap::<*const Holder, SlotId>::new();
         for record in records {
             let key = record.key();
             let over = match record {
@@ -41,7 +51,9 @@ impl Ledger {
                 } => {
                     let resumed = ends.resumed(now);
                     if resumed.mono > now.mono {
-                        let slot = ledger.index.slots.of(&of);
+                        let slot = *known
+                            .entry(Arc::as_ptr(&of))
+                            .or_insert_with(|| ledger.index.slots.of_shared(&of));
                         let scope = ledger.targets.hold(target.as_ref());
                         ledger.index.take(slot, &ledger.cooldowns);
                         let lease = Lease {
@@ -52,7 +64,7 @@ impl Ledger {
                             expires_at: resumed.wall,
                             idempotency,
                         };
-                        ledger.book.open(id, lease);
+                        live.push((id, lease));
                         false
                     } else {
                         let until = ends.extended(window).resumed(now);
@@ -80,6 +92,13 @@ impl Ledger {
                 ledger.entries.push(Entry::Drop(key));
             }
         }
+        // All who wait for a lease wait for this, so it is done by two.
+        thread::scope(|scope| {
+            let book = scope.spawn(|| Book::of(live));
+            pool.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+            ledger.index.fill(pool);
+            ledger.book = book.join().unwrap_or_else(|panic| resume_unwind(panic));
+        });
         // They are forgotten in this order.
         past.sort_unstable_by_key(|past: &Past| (past.until, past.id));
         for Past {

@@ -107,11 +107,22 @@ pub(super) struct Slots {
 impl Slots {
     /// The slot of `holder`, a new one if it has none.
     pub fn of(&mut self, holder: &Holder) -> SlotId {
-        if let Some(&id) = self.ids.get(holder) {
-            return id;
+        match self.ids.get(holder) {
+            Some(&id) => id,
+            None => self.add(Arc::new(holder.clone())),
         }
+    }
+
+    /// The same of a holder that the slot may keep as it is.
+    pub fn of_shared(&mut self, holder: &Arc<Holder>) -> SlotId {
+        match self.ids.get(holder) {
+            Some(&id) => id,
+            None => self.add(Arc::clone(holder)),
+        }
+    }
+
+    fn add(&mut self, holder: Arc<Holder>) -> SlotId {
         let id = self.numbers.take();
-        let holder = Arc::new(holder.clone());
         let slot = Slot::new(holder.clone());
         match self.all.get_mut(id as usize) {
             Some(vacant) => *vacant = slot,

@@ -209,6 +209,6 @@ impl Desk {
         }
         self.now.life += 1;
         self.now.mono = Duration::ZERO;
-        self.ledger = Ledger::restore(terms(), records, self.now);
+        self.ledger = Ledger::restore(terms(), records, vec![], self.now);
     }
 }

@@ -1,8 +1,9 @@
 //! What happened, and what it changes of what is known. Pure.
 
 use super::{Around, Backend, Memory, Note, Problem, Verdict, Wanted, address};
-use crate::provider::contract::{
-    Created, ErrorClass, Instance, InstanceState, Operation, ProviderError,
+use crate::{
+    events::EventReason,
+    provider::contract::{Created, ErrorClass, Instance, InstanceState, Operation, ProviderError},
 };
 use crds::Mode;
 use std::time::Duration;
@@ -64,6 +65,9 @@ impl Memory {
             Event::Got(Err(error)) if error.class == ErrorClass::NotFound => {
                 return self.gone(around);
             }
+            Event::Got(Err(error)) if error.operation == Operation::Create => {
+                return self.never_came(error, around);
+            }
             Event::Deleted(Err(error))
                 if error.class == ErrorClass::NotFound && around.object.is_deleting() =>
             {
@@ -90,6 +94,9 @@ impl Memory {
     /// Compares the object and the config with those that were seen last.
     fn woken(&mut self, around: &Around<'_>) {
         let object = around.object;
+        if self.in_doubt {
+            self.doubted.get_or_insert(around.now);
+        }
         if object.metadata.generation != self.generation {
             self.generation = object.metadata.generation;
             self.wanted = Wanted::Unresolved;
@@ -161,7 +168,7 @@ impl Memory {
         match result {
             Ok(hash) => self.wanted = Wanted::Hash(hash),
             Err(why) => {
-                let note = Note::warning("CloudInitError", &*why);
+                let note = Note::warning(EventReason::CloudInitError, &*why);
                 self.wanted = Wanted::Unavailable(why);
                 return vec![note];
             }
@@ -172,7 +179,7 @@ impl Memory {
         // The drift interval belongs to the instance that is wanted, not to this one.
         self.due = None;
         vec![Note::normal(
-            "Replacing",
+            EventReason::Replacing,
             "the spec changed, so the instance is replaced by a new one",
         )]
     }
@@ -185,18 +192,24 @@ impl Memory {
         }
         self.backend = Backend::Unknown;
         (self.leaving, self.in_doubt) = (false, false);
-        self.due = Some(around.now);
+        // It shows a moment later. Until then a look would take two requests, and tell nothing.
+        self.due = Some(match created.operation {
+            Some(_) => around.now + around.pace.accepted,
+            None => around.now,
+        });
         let mut notes = vec![Note::normal(
-            "Created",
+            EventReason::Created,
             format!("created instance {}", created.id),
         )];
         let told = created.notes.into_iter();
         notes.extend(told.map(|(reason, message)| Note::warning(reason, message)));
         self.created = Some(created.id.into());
+        self.operation = created.operation.map(Into::into);
         notes
     }
 
     fn got(&mut self, instance: &Instance, around: &Around<'_>) -> Vec<Note> {
+        let before = self.problem.take();
         self.succeeded();
         self.blind = false;
         self.lost = 0;
@@ -218,7 +231,7 @@ impl Memory {
         let mut notes = vec![];
         if backend == Backend::Stopped && !has_to_go {
             notes.push(Note::warning(
-                "Stopped",
+                EventReason::Stopped,
                 format!(
                     "instance {} was found stopped and is made anew",
                     instance.id
@@ -228,8 +241,29 @@ impl Memory {
         if !matches!(backend, Backend::Running(_)) || backend != self.backend {
             self.verdict = None;
         }
+        if let (Backend::Booting, Some(trouble)) = (&backend, &instance.trouble) {
+            if before.is_none_or(|before| *before.message != **trouble) {
+                notes.push(Note::warning(EventReason::InstanceStuck, trouble));
+            }
+            self.problem = Some(Box::new(Problem {
+                class: ErrorClass::Transient,
+                operation: Operation::Get,
+                message: trouble.as_str().into(),
+            }));
+        }
         self.backend = backend;
         self.due = Some(around.now + pause);
+        notes
+    }
+
+    /// The creation failed after it was accepted.
+    fn never_came(&mut self, error: ProviderError, around: &Around<'_>) -> Vec<Note> {
+        if self.leaving || around.object.is_deleting() || self.is_replacing(around.object) {
+            return self.gone(around);
+        }
+        let notes = self.failed(error, around);
+        (self.backend, self.created, self.verdict) = (Backend::Gone, None, None);
+        self.in_doubt = false;
         notes
     }
 
@@ -245,7 +279,10 @@ impl Memory {
         if expected {
             self.lost = 0;
             self.due = None;
-            return vec![Note::normal("Deleted", format!("instance {id} is gone"))];
+            return vec![Note::normal(
+                EventReason::Deleted,
+                format!("instance {id} is gone"),
+            )];
         }
         self.lost = self.lost.saturating_add(1);
         let pause = if self.lost < around.pace.patience {
@@ -264,7 +301,7 @@ impl Memory {
         };
         self.due = Some(around.now + pause);
         vec![Note::warning(
-            "Lost",
+            EventReason::Lost,
             format!("instance {id} is gone and is created again"),
         )]
     }
@@ -289,6 +326,7 @@ impl Memory {
             error.class,
             ErrorClass::Permanent | ErrorClass::AdoptionConflict
         );
+        let permanent = permanent && !error.heals;
         self.answered = true;
         let pause = if error.class == ErrorClass::QuotaExceeded {
             around.pace.quota
@@ -300,8 +338,9 @@ impl Memory {
         match error.operation {
             // Refused whole, or cut off who knows where.
             Operation::Create => {
-                self.in_doubt |=
-                    matches!(error.class, ErrorClass::Transient | ErrorClass::NotFound);
+                if matches!(error.class, ErrorClass::Transient | ErrorClass::NotFound) {
+                    (self.in_doubt, self.doubted) = (true, Some(around.now));
+                }
             }
             Operation::Get if permanent && deleting => {
                 // Deletion goes on at once with `delete`, for `get` is of no help.
@@ -322,9 +361,9 @@ impl Memory {
             .as_ref()
             .is_some_and(|p| *p.message == *error.message);
         let reason = if deleting {
-            "CleanupFailed"
+            EventReason::CleanupFailed
         } else {
-            "ProvisioningFailed"
+            EventReason::ProvisioningFailed
         };
         let note = Note::warning(reason, format!("{}: {}", error.class, error.message));
         self.problem = Some(Box::new(Problem {
@@ -343,12 +382,12 @@ impl Memory {
         let before = self.verdict.as_ref().map(|v| v.healthy);
         let note = match (before, verdict.healthy) {
             (None | Some(false), true) => Some(Note::normal(
-                "Healthy",
+                EventReason::Healthy,
                 "fetched the health check's URL through the proxy",
             )),
             (None | Some(true), false) => {
                 let error = verdict.error.as_deref().unwrap_or("the probe failed");
-                Some(Note::warning("Unhealthy", error))
+                Some(Note::warning(EventReason::Unhealthy, error))
             }
             _ => None,
         };

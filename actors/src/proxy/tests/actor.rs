@@ -57,6 +57,7 @@ async fn bench(object: &Proxy) -> Bench {
     let listed = Listed {
         addr: provider,
         fingerprint: 1,
+        confined: false,
     };
     let roster = watch::Sender::new(BTreeMap::from([("lab".to_owned(), listed)]));
     let status = Addr::default();
@@ -113,6 +114,7 @@ fn instance() -> Instance {
         uid: String::new(),
         installation: String::new(),
         created_at: 0,
+        trouble: None,
     }
 }
 
@@ -144,11 +146,17 @@ impl Bench {
             panic!("something else than create");
         };
         let id = "x".into();
-        reply.send(Ok(Created { id, notes: vec![] })).ok();
+        reply
+            .send(Ok(Created {
+                id,
+                operation: None,
+                notes: vec![],
+            }))
+            .ok();
     }
 
     async fn gets(&mut self, answer: Result<Instance, ProviderError>) {
-        let ProviderMsg::Get(id, reply) = next(&mut self.provider).await else {
+        let ProviderMsg::Get(id, _, reply) = next(&mut self.provider).await else {
             panic!("something else than get");
         };
         assert_eq!(id, "x");
@@ -241,7 +249,7 @@ async fn one_operation_at_a_time_and_it_holds_nothing_up() {
     let epoch = b.watched().await.epoch;
     b.store.0.edit(&key(), |object| object.spec.port = 1);
     b.changed();
-    let ProviderMsg::Get(_, hanging) = next(&mut b.provider).await else {
+    let ProviderMsg::Get(_, _, hanging) = next(&mut b.provider).await else {
         panic!("is looked at before it is replaced");
     };
     b.offer();
@@ -289,7 +297,12 @@ async fn an_object_of_the_same_name_with_another_uid_is_another_proxy() {
     b.store.0.apply(other);
     // The answer is the first that it hears after the change.
     let id = "x".into();
-    late.send(Ok(Created { id, notes: vec![] })).ok();
+    late.send(Ok(Created {
+        id,
+        operation: None,
+        notes: vec![],
+    }))
+    .ok();
     let ProviderMsg::Create(request, _) = next(&mut b.provider).await else {
         panic!("the other object's instance was taken over");
     };

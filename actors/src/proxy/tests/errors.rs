@@ -183,6 +183,29 @@ fn a_permanent_error_stops_everything_until_something_changes() {
 }
 
 #[test]
+fn a_permanent_error_that_nothing_watched_mends_is_tried_again() {
+    let heals = |operation| {
+        let mut error = error(Permanent, operation);
+        error.heals = true;
+        error
+    };
+    let mut m = creating();
+    m.hear(Event::Created(Err(heals(Operation::Create))));
+    assert_eq!(m.sleeps(), SECOND.mul_f64(0.75));
+    let said = words(Phase::Failed, "!PermanentError", "!PermanentError");
+    assert_eq!(told(&m), said);
+    assert_eq!(m.wakes(), next_create("h1"));
+    // What runs goes on running, as far as anybody knows.
+    let mut m = ready();
+    m.wakes();
+    m.hear(Event::Got(Err(heals(Operation::Get))));
+    assert_eq!(m.sleeps(), SECOND.mul_f64(0.75));
+    let said = words(Phase::Ready, "Running", "!PermanentError");
+    assert_eq!(told(&m), said);
+    assert_eq!(m.wakes(), next_get());
+}
+
+#[test]
 fn a_permanent_error_about_a_running_instance_takes_it_out_of_service() {
     let mut m = ready();
     m.wakes();
@@ -210,4 +233,62 @@ fn the_api_server_is_spared_after_a_failure_and_the_backend_is_not() {
     m.pass(10 * MINUTE);
     m.hear(Event::ApiFailed);
     assert_eq!(m.run(), next_get());
+}
+
+/// A creation that was accepted and failed then.
+fn never_came(class: ErrorClass) -> Event {
+    Event::Got(Err(error(class, Operation::Create)))
+}
+
+fn accepted(operation: &str) -> Event {
+    let mut event = made("x");
+    if let Event::Created(Ok(created)) = &mut event {
+        created.operation = Some(operation.into());
+    }
+    event
+}
+
+/// The class, then: what comes next, after how long, and what the object says.
+#[test]
+fn a_creation_that_fails_after_it_was_accepted_is_told_in_the_backends_words_and_tried_again() {
+    for (class, pause, said) in [
+        (QuotaExceeded, Some(5 * MINUTE), "!QuotaExceeded"),
+        (Transient, Some(SECOND.mul_f64(0.75)), "!TransientError"),
+        (Permanent, None, "!PermanentError"),
+    ] {
+        let mut m = creating();
+        m.hear(accepted("operation-1"));
+        assert!(matches!(m.run(), Next::Sleep(_)), "it has a moment to show");
+        m.pass(SECOND);
+        assert_eq!(m.run(), next_get());
+        assert_eq!(m.recorded_operation(), Some("operation-1"));
+        m.forget();
+        m.hear(never_came(class));
+        let next = m.run();
+        assert_eq!(m.says(Provisioned), said, "{class}");
+        assert_eq!(m.message(Provisioned), format!("create says {class}"));
+        assert_eq!(m.events(), ["!ProvisioningFailed"]);
+        // The next creation has to be told from this one, also by a successor.
+        assert_eq!(m.recorded_id(), None);
+        assert_eq!(m.recorded_operation(), Some("operation-1"));
+        match pause {
+            Some(pause) => {
+                assert_eq!(m.sleeps(), pause, "{class}");
+                assert_eq!(m.wakes(), next_create("h1"));
+            }
+            None => assert_eq!(next, Next::Rest),
+        }
+    }
+}
+
+#[test]
+fn a_deleted_proxy_whose_creation_failed_late_is_let_go() {
+    let mut m = creating();
+    m.hear(accepted("operation-1"));
+    m.run();
+    let mut m = m.deleted();
+    assert_eq!(m.run(), next_get());
+    m.hear(never_came(QuotaExceeded));
+    m.run();
+    assert!(!m.object.has_finalizer());
 }

@@ -100,10 +100,28 @@ fn what_the_provider_notes_about_a_creation_reaches_the_user() {
     m.forget();
     let created = crate::provider::contract::Created {
         id: "x".into(),
-        notes: vec![("Ignored", "zone".into())],
+        operation: None,
+        notes: vec![(crate::events::EventReason::CloudInitIgnored, "zone".into())],
     };
     m.hear(Event::Created(Ok(created)));
-    assert_eq!(m.events(), ["Created", "!Ignored"]);
+    assert_eq!(m.events(), ["Created", "!CloudInitIgnored"]);
+}
+
+#[test]
+fn an_instance_that_is_stuck_is_told_once_and_left_alone() {
+    let mut m = created();
+    m.forget();
+    for _ in 0..3 {
+        m.hear(stuck("its disk has no room"));
+        assert_eq!(m.sleeps(), 10 * SECOND);
+        assert_eq!(m.says(Synced), "!TransientError");
+        assert_eq!(m.message(Synced), "its disk has no room");
+        assert_eq!(m.wakes(), next_get());
+    }
+    assert_eq!(m.events(), ["!InstanceStuck"]);
+    m.hear(got(InstanceState::Running, Some("10.0.0.1")));
+    m.run();
+    assert_eq!(m.says(Synced), "Reconciled");
 }
 
 #[test]
@@ -354,4 +372,19 @@ fn a_create_that_was_refused_leaves_nothing_in_doubt() {
     m.hear(Event::Resolved(Ok("h2".into())));
     assert_eq!(m.run(), next_create("h2"));
     assert_eq!(m.object.spec_hash(), Some("h2"));
+}
+
+#[test]
+fn an_instance_that_nobody_recorded_has_time_to_show_before_it_is_looked_for() {
+    let mut m = creating();
+    m.hear(fails(Operation::Create, Transient));
+    let mut m = m.edited();
+    m.run();
+    m.hear(Event::Resolved(Ok("h2".into())));
+    assert!(matches!(m.run(), Next::Sleep(_)));
+    assert_eq!(m.object.spec_hash(), Some(UNCERTAIN));
+    m.pass(9 * SECOND);
+    assert!(matches!(m.run(), Next::Sleep(_)));
+    m.pass(SECOND);
+    assert_eq!(m.run(), next_create("h2"));
 }

@@ -132,6 +132,7 @@ pub fn unhealthy(error: &str) -> Verdict {
 pub fn made(id: &str) -> Event {
     Event::Created(Ok(Created {
         id: id.into(),
+        operation: None,
         notes: vec![],
     }))
 }
@@ -144,7 +145,17 @@ pub fn got(state: InstanceState, ip: Option<&str>) -> Event {
         uid: "uid-1".into(),
         installation: "i".into(),
         created_at: 0,
+        trouble: None,
     }))
+}
+
+/// An instance that cannot go on by itself.
+pub fn stuck(trouble: &str) -> Event {
+    let mut event = got(InstanceState::Provisioning, None);
+    if let Event::Got(Ok(instance)) = &mut event {
+        instance.trouble = Some(trouble.into());
+    }
+    event
 }
 
 pub fn error(class: ErrorClass, operation: Operation) -> ProviderError {
@@ -153,6 +164,7 @@ pub fn error(class: ErrorClass, operation: Operation) -> ProviderError {
         operation,
         provider: "lab".into(),
         id: None,
+        heals: false,
         message: format!("{operation} says {class}"),
         source: None,
     }
@@ -342,6 +354,10 @@ impl Machine {
         )
     }
 
+    pub fn recorded_operation(&self) -> Option<&str> {
+        self.object.status.as_ref()?.operation.as_deref()
+    }
+
     pub fn recorded_id(&self) -> Option<&str> {
         self.object.status.as_ref()?.provider_id.as_deref()
     }
@@ -352,7 +368,13 @@ impl Machine {
 
     /// The reasons of the Events, a `!` before those that warn.
     pub fn events(&self) -> Vec<String> {
-        let word = |note: &Note| format!("{}{}", if note.warning { "!" } else { "" }, note.reason);
+        let word = |note: &Note| {
+            format!(
+                "{}{}",
+                if note.warning { "!" } else { "" },
+                note.reason.as_str()
+            )
+        };
         self.notes.iter().map(word).collect()
     }
 }

@@ -33,6 +33,14 @@ struct Operation_ {
     decision: Decision,
     on: Proxy,
     secret: u8,
+    after: Option<String>,
+}
+
+/// A creation that was accepted.
+struct Accepted {
+    /// What it was told from others by.
+    request: (String, Option<String>),
+    failed: bool,
 }
 
 struct World {
@@ -42,6 +50,8 @@ struct World {
     object: Option<Proxy>,
     secret: u8,
     vm: Option<Vm>,
+    /// A creation's place in this list is its operation.
+    accepted: Vec<Accepted>,
     under_way: Option<Operation_>,
     writes: usize,
     gets: usize,
@@ -59,6 +69,7 @@ impl World {
             m,
             secret: 0,
             vm: None,
+            accepted: vec![],
             under_way: None,
             writes: 0,
             gets: 0,
@@ -71,6 +82,17 @@ impl World {
             Act::Wait(seconds) => self.m.pass(SECOND * u32::try_from(seconds).unwrap()),
             Act::Backend => self.backend(),
             Act::Vanish => self.vm = None,
+            Act::FailLate => {
+                if let Some(Vm {
+                    state: InstanceState::Provisioning,
+                    goes: false,
+                    ..
+                }) = &self.vm
+                    && let Some(last) = self.accepted.last_mut()
+                {
+                    (self.vm, last.failed) = (None, true);
+                }
+            }
             Act::Stop => {
                 if let Some(vm) = &mut self.vm {
                     vm.state = InstanceState::Stopped;
@@ -152,6 +174,7 @@ impl World {
             decision,
             on: self.m.object.clone(),
             secret: self.secret,
+            after: self.m.memory.operation(&self.m.object).map(str::to_owned),
         });
     }
 
@@ -230,19 +253,18 @@ impl World {
                 }
                 let held = self.object.as_ref().is_some_and(Proxy::has_finalizer);
                 assert!(held, "created for an object that nobody holds");
-                self.vm.get_or_insert(Vm {
-                    built: wanted.to_string(),
-                    state: InstanceState::Provisioning,
-                    goes: false,
-                });
                 Event::Created(Ok(Created {
                     id: "x".into(),
+                    operation: self.accepts(wanted, operation.after.as_deref()),
                     notes: vec![],
                 }))
             }
             Next::Get(_) => {
                 self.gets += 1;
                 match &self.vm {
+                    None if self.failed_late(operation.after.as_deref()) => {
+                        Event::Got(Err(error(ErrorClass::QuotaExceeded, Operation::Create)))
+                    }
                     None => not_found(),
                     Some(vm) => got(
                         vm.state,
@@ -258,6 +280,34 @@ impl World {
             }
             Next::Abandon(_) | Next::Sleep(_) | Next::Rest => unreachable!("{next:?}"),
         }
+    }
+
+    /// A repeated request gets the first one's answer, whatever came of it; an instance that is there is
+    /// adopted, and then nobody knows which operation made it.
+    fn accepts(&mut self, wanted: &str, after: Option<&str>) -> Option<String> {
+        let request = (wanted.to_owned(), after.map(str::to_owned));
+        let known = self.accepted.iter().position(|a| a.request == request);
+        if known.is_none() && self.vm.is_some() {
+            return None;
+        }
+        let number = known.unwrap_or_else(|| {
+            self.accepted.push(Accepted {
+                request,
+                failed: false,
+            });
+            self.vm = Some(Vm {
+                built: wanted.to_owned(),
+                state: InstanceState::Provisioning,
+                goes: false,
+            });
+            self.accepted.len() - 1
+        });
+        Some(number.to_string())
+    }
+
+    fn failed_late(&self, operation: Option<&str>) -> bool {
+        let number = operation.and_then(|name| name.parse::<usize>().ok());
+        number.is_some_and(|number| self.accepted[number].failed)
     }
 
     /// Goes on without faults until there is nothing to do but to look from time to time.

@@ -14,8 +14,13 @@ async fn it_lists_everyone_sorted_by_path_with_what_they_are() {
         ("root", "root"),
     ];
     assert_eq!(who, expected);
+    let parent = |path| lab.seen(path).parent.map(|parent| parent.to_string());
+    assert_eq!(parent("root"), None);
+    assert_eq!(parent("a").as_deref(), Some("root"));
+    assert_eq!(parent("a/1").as_deref(), Some("a"));
     let before = lab.seen("b");
     assert_eq!((before.restarts, &before.last_error), (0, &None));
+    assert_eq!(before.last_end, None);
 
     lab.tell("b", Do::Panic);
     lab.starts("b").await;
@@ -25,12 +30,15 @@ async fn it_lists_everyone_sorted_by_path_with_what_they_are() {
     assert_eq!(after.last_error.as_deref(), Some("as told"));
     assert!(after.epoch > before.epoch);
     assert!(after.since >= before.since);
+    let end = after.last_end.expect("it ended");
+    assert!(end.reason == "panic" && end.at >= before.since && end.at <= after.since);
     assert_eq!(after.handled, 2, "the panic and the answer");
 
     lab.kill("b");
     lab.starts("b").await;
     let last_error = lab.seen("b").last_error;
     assert_eq!(last_error.as_deref(), Some("as told"), "a kill is no error");
+    assert_eq!(lab.seen("b").last_end.map(|end| end.reason), Some("killed"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -159,3 +159,22 @@ async fn a_root_that_fails_itself_is_no_success() {
     let killed = Err(Broken("root: killed".into()));
     assert_eq!(lab.running.ended().await, killed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_essential_parent_that_gives_up_ends_all_at_once_and_in_order() {
+    let lead = plan("lead")
+        .essential()
+        .with([plan("b"), plan("bad"), plan("y")]);
+    let mut lab = tree([plan("a"), lead, plan("z")]).await;
+    lab.fails("bad", true);
+    lab.tell("bad", Do::Break);
+    let why = "bad fails over and over: out of order".to_owned();
+    assert_eq!(lab.running.ended().await, Err(Broken(why)));
+    let words = lab.rest().await.into_iter();
+    let stopping: Vec<_> = words
+        .filter(|(_, told)| *told == Told::Stopping)
+        .map(|(who, _)| who)
+        .collect();
+    assert_eq!(stopping, ["lead", "y", "b", "root", "z", "a"]);
+    assert_eq!(lab.alive(), 0);
+}

@@ -88,7 +88,7 @@ async fn a_child_that_hangs_takes_half_the_time_and_is_killed() {
     lab.running.stop();
     assert_eq!(lab.running.ended().await, Ok(()));
     let took = begun.elapsed();
-    let expected = Duration::from_secs(4 + 2);
+    let expected = Duration::from_millis(3_500 + 1_750);
     assert!(took >= expected && took < expected + 10 * MS, "{took:?}");
     let words = goodbyes(&mut lab).await;
     assert_eq!(
@@ -112,7 +112,7 @@ async fn children_that_hang_under_a_patient_parent_are_killed_together() {
     }
     let took = begun.elapsed();
     assert!(
-        took >= 8 * SECOND && took < 8 * SECOND + 10 * MS,
+        took >= 7 * SECOND && took < 7 * SECOND + 10 * MS,
         "{took:?}"
     );
 }
@@ -149,7 +149,7 @@ async fn last_work_that_does_not_end_is_dropped_with_its_actor() {
     let begun = Instant::now();
     lab.running.stop();
     assert_eq!(lab.running.ended().await, Ok(()));
-    assert_eq!(begun.elapsed().as_secs(), 4);
+    assert_eq!(begun.elapsed().as_millis() / 100, 35);
     assert!(ended.try_recv().is_err_and(|error| error == Closed));
     let words = goodbyes(&mut lab).await;
     assert!(words.contains(&"a stopping".into()), "{words:?}");

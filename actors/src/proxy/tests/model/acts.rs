@@ -25,6 +25,8 @@ pub enum Act {
     Backend,
     /// The instance is gone without a word.
     Vanish,
+    /// An instance on its way up will not come.
+    FailLate,
     /// The instance stops.
     Stop,
     /// The user changes the spec, or takes the change back.
@@ -55,6 +57,7 @@ pub fn any_act() -> impl Strategy<Value = Act> {
         6 => prop::sample::select(vec![1, 10, 150, 400]).prop_map(Act::Wait),
         6 => Just(Act::Backend),
         1 => Just(Act::Vanish),
+        1 => Just(Act::FailLate),
         1 => Just(Act::Stop),
         2 => (1..4u16).prop_map(Act::Edit),
         1 => (0..3u8).prop_map(Act::Secret),

@@ -1,11 +1,15 @@
-//! Log lines for machines: `{"ts":…,"level":…,"target":…,"msg":…,` and then the fields of the event
-//! and of the spans around it, each name once; the innermost value wins.
+//! Log lines: the message, and then the fields of the event and of the spans around it, each name once;
+//! the innermost value wins. Inside of a trace, its id and that of the span are two of them.
 //!
-//! The subscriber's own JSON format has other names and nests spans, so this is a layer of ours.
+//! The subscriber's own formats have other names and nest spans, so this is a layer of ours. How a line
+//! looks is for [`json`] and [`text`] to say.
+
+pub(super) mod json;
+pub(super) mod text;
 
 use super::lines::Lines;
 use k8s_openapi::jiff::Timestamp;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use opentelemetry::{Context as Trace, trace::TraceContextExt};
 use serde_json::{Map, Value};
 use std::{error::Error, fmt};
 use tracing::{
@@ -18,16 +22,31 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 /// The names that every line has; a field that is called like one of them gets an underscore.
 const RESERVED: [&str; 4] = ["ts", "level", "target", "msg"];
 
-/// Writes each event as one line of JSON.
-pub(super) struct JsonLayer(Lines);
+/// How a line looks, its end included.
+pub(super) type Format = fn(&Line<'_>) -> Vec<u8>;
 
-impl JsonLayer {
-    pub(super) fn new(lines: Lines) -> Self {
-        Self(lines)
+/// Writes each event as one line.
+pub(super) struct LogLayer {
+    lines: Lines,
+    format: Format,
+}
+
+/// All that there is to say of one event.
+pub(super) struct Line<'a> {
+    at: Timestamp,
+    level: &'a str,
+    target: &'a str,
+    message: &'a str,
+    fields: &'a Map<String, Value>,
+}
+
+impl LogLayer {
+    pub(super) fn new(lines: Lines, format: Format) -> Self {
+        Self { lines, format }
     }
 }
 
-impl<S> Layer<S> for JsonLayer
+impl<S> Layer<S> for LogLayer
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -54,7 +73,9 @@ where
             }
         }
         event.record(&mut fields);
+        fields.identify();
         let line = Line {
+            at: Timestamp::now(),
             level: event.metadata().level().as_str(),
             // Lines of the `log` crate carry their target as a field.
             target: fields
@@ -64,50 +85,21 @@ where
             message: &fields.message,
             fields: &fields.named,
         };
-        self.0.send(line.to_bytes());
+        self.lines.send((self.format)(&line));
     }
 }
 
 /// The line that says how many others were lost.
-pub(super) fn dropped(count: u64) -> String {
+fn dropped(count: u64, format: Format) -> String {
     let fields = Map::from_iter([("lines".to_owned(), count.into())]);
     let line = Line {
+        at: Timestamp::now(),
         level: "WARN",
         target: module_path!(),
         message: "log lines were dropped: stderr is read too slowly",
         fields: &fields,
     };
-    String::from_utf8_lossy(&line.to_bytes()).into_owned()
-}
-
-struct Line<'a> {
-    level: &'a str,
-    target: &'a str,
-    message: &'a str,
-    fields: &'a Map<String, Value>,
-}
-
-impl Line<'_> {
-    fn to_bytes(&self) -> Vec<u8> {
-        // Strings, numbers and string keys always serialize.
-        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
-        bytes.push(b'\n');
-        bytes
-    }
-}
-
-impl Serialize for Line<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut line = serializer.serialize_map(None)?;
-        line.serialize_entry("ts", &format_args!("{:.6}", Timestamp::now()))?;
-        line.serialize_entry("level", self.level)?;
-        line.serialize_entry("target", self.target)?;
-        line.serialize_entry("msg", self.message)?;
-        for (name, value) in self.fields {
-            line.serialize_entry(name, value)?;
-        }
-        line.end()
-    }
+    String::from_utf8_lossy(&format(&line)).into_owned()
 }
 
 /// What an event or a span carries.
@@ -120,7 +112,23 @@ struct Fields {
 
 impl Fields {
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
-        self.named.insert(key(field.name()), value.into());
+        if let Some(key) = key(field.name()) {
+            self.named.insert(key, value.into());
+        }
+    }
+
+    /// Adds the ids of the span that is under way, if it is one of a trace.
+    fn identify(&mut self) {
+        Trace::map_current(|trace| {
+            let span = trace.span();
+            let ids = span.span_context();
+            if ids.is_valid() {
+                let (trace, span) = (ids.trace_id(), ids.span_id());
+                self.named
+                    .insert("traceID".into(), trace.to_string().into());
+                self.named.insert("spanID".into(), span.to_string().into());
+            }
+        });
     }
 
     fn put_text(&mut self, field: &Field, text: String) {
@@ -170,11 +178,17 @@ impl Visit for Fields {
     }
 }
 
-/// `provider_id` as lines have it: `providerID`.
-fn key(name: &str) -> String {
-    let name = name.strip_prefix("r#").unwrap_or(name);
+/// `provider_id` and `provider.id` as lines have it: `providerID`; nothing for what is meant for traces
+/// alone.
+fn key(name: &str) -> Option<String> {
+    let name = match name {
+        "provider.name" => "provider",
+        name if name.starts_with("otel.") => return None,
+        name => name.strip_prefix("r#").unwrap_or(name),
+    };
     let mut key = String::with_capacity(name.len() + 1);
-    for (at, word) in name.split('_').filter(|word| !word.is_empty()).enumerate() {
+    let words = name.split(['_', '.']).filter(|word| !word.is_empty());
+    for (at, word) in words.enumerate() {
         match (at, word) {
             (0, word) => key.push_str(word),
             (_, "id") => key.push_str("ID"),
@@ -188,15 +202,21 @@ fn key(name: &str) -> String {
     if RESERVED.contains(&key.as_str()) {
         key.push('_');
     }
-    key
+    Some(key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::traces::Traces;
+    use opentelemetry_sdk::{
+        error::OTelSdkResult,
+        trace::{Span, SpanData, SpanProcessor},
+    };
     use std::{
         io::{self, Write},
         sync::mpsc,
+        time::Duration,
     };
     use tracing::{error, info, info_span, warn};
     use tracing_subscriber::layer::SubscriberExt;
@@ -214,11 +234,33 @@ mod tests {
         }
     }
 
+    /// Ends with every span.
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl SpanProcessor for Nowhere {
+        fn on_start(&self, _: &mut Span, _: &Trace) {}
+        fn on_end(&self, _: SpanData) {}
+        fn force_flush(&self) -> OTelSdkResult {
+            Ok(())
+        }
+        fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+            Ok(())
+        }
+    }
+
     /// The lines that `work` logs, as they are written.
     fn logged(work: impl FnOnce()) -> Vec<String> {
+        logged_as(json::line, work)
+    }
+
+    fn logged_as(format: Format, work: impl FnOnce()) -> Vec<String> {
         let (sink, written) = mpsc::channel();
-        let (lines, flush) = Lines::start(Sink(sink), dropped).expect("a thread");
-        let subscriber = tracing_subscriber::registry().with(JsonLayer::new(lines));
+        let (lines, flush) = Lines::start(Sink(sink), json::dropped).expect("a thread");
+        let traces = Traces::to(Nowhere);
+        let subscriber = tracing_subscriber::registry()
+            .with(traces.layer().with_filter(traces.filter()))
+            .with(LogLayer::new(lines, format));
         tracing::subscriber::with_default(subscriber, work);
         drop(flush);
         written
@@ -274,6 +316,37 @@ mod tests {
     }
 
     #[test]
+    fn inside_of_a_trace_a_line_has_its_ids_once_in_either_format() {
+        for format in [json::line as Format, text::line] {
+            let mut ids = Vec::new();
+            let lines = logged_as(format, || {
+                info!("before");
+                let outer = info_span!(target: actors::trace::UNIT, "outer", spanID = "forged");
+                let _outer = outer.enter();
+                info!("outside");
+                let inner = info_span!(target: actors::trace::UNIT, "inner");
+                let _inner = inner.enter();
+                info!(traceID = "forged", "inside");
+                let trace = Trace::current();
+                let span = trace.span().span_context().clone();
+                ids = vec![span.trace_id().to_string(), span.span_id().to_string()];
+            });
+            let [before, outside, inside] = &lines[..] else {
+                panic!("{lines:?}")
+            };
+            assert!(!before.contains("traceID"), "{before}");
+            assert!(
+                outside.contains(&ids[0]) && !outside.contains(&ids[1]),
+                "{outside}"
+            );
+            for part in [ids[0].as_str(), ids[1].as_str(), "traceID", "spanID"] {
+                assert_eq!(inside.matches(part).count(), 1, "{part} in {inside}");
+            }
+            assert!(!inside.contains("forged"), "{inside}");
+        }
+    }
+
+    #[test]
     fn no_value_breaks_the_line_or_takes_a_reserved_name() {
         let lines = logged(|| {
             let target = "shop.example";
@@ -319,16 +392,19 @@ mod tests {
             ("id", "id"),
             ("_private", "private"),
             ("traceID", "traceID"),
-            ("otel.name", "otel.name"),
+            ("provider.name", "provider"),
+            ("provider.id", "providerID"),
+            ("http.status_code", "httpStatusCode"),
             ("target", "target_"),
         ] {
-            assert_eq!(key(field), name);
+            assert_eq!(key(field).as_deref(), Some(name));
         }
+        assert_eq!(key("otel.name"), None);
     }
 
     #[test]
     fn lost_lines_are_reported_in_the_same_shape() {
-        let line = object(&dropped(7));
+        let line = object(&json::dropped(7));
         assert_eq!(line["level"], "WARN");
         assert_eq!(line["lines"], 7);
     }
