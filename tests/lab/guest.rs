@@ -8,9 +8,6 @@ use std::time::Duration;
 
 /// A guest boots for most of a minute on an idle processor; its test shares two with many others.
 pub const BOOT: Duration = Duration::from_mins(8);
-/// What commands may take under software emulation.
-const COMMAND: Duration = Duration::from_mins(1);
-
 impl Hypervisor {
     /// Waits until the agent of a guest answers, which is when its network is up.
     ///
@@ -38,7 +35,8 @@ impl Hypervisor {
         let ask = json!({"execute": "guest-exec-status", "arguments": {"pid": started["pid"]}});
         let ended = eventually(
             &format!("{program:?} ends in {domain}"),
-            COMMAND,
+            // It may wait for what comes late in a boot.
+            BOOT,
             || async {
                 let status = self.agent(domain, &ask).await?;
                 Ok((status["exited"] == true).then_some(status))

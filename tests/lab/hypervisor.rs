@@ -7,7 +7,12 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::Duration,
 };
+use tokio::time::{Instant, sleep};
+
+/// How long a pool may be busy.
+const REFRESH: Duration = Duration::from_mins(1);
 
 /// A libvirt host: sshd, libvirtd, a bridge with DHCP, a pool. Dropping it ends and removes it, with
 /// all guests, unless `KEEP=1`.
@@ -174,7 +179,12 @@ impl Hypervisor {
 
     /// The names of all volumes in the pool, as they are on its disk now.
     pub async fn volumes(&self) -> anyhow::Result<BTreeSet<String>> {
-        self.virsh(&["pool-refresh", &self.pool]).await?;
+        // It is refused while anybody makes a volume; on a shared host, others do.
+        let until = Instant::now() + REFRESH;
+        while let Err(refused) = self.virsh(&["pool-refresh", &self.pool]).await {
+            ensure!(Instant::now() < until, refused);
+            sleep(Duration::from_millis(50)).await;
+        }
         // Of the columns, only the path has an end that is sure.
         let listed = self.virsh(&["vol-list", &self.pool]).await?;
         let path = |line: &str| line.rsplit('/').next().map(|name| name.trim().to_owned());

@@ -18,7 +18,7 @@ use std::{
     path::PathBuf,
     process::exit,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -59,9 +59,13 @@ struct Inner {
     lab: OnceCell<Result<Arc<Lab>, String>>,
     hosts: Arc<Hosts>,
     begun: AtomicBool,
+    failures: Mutex<Vec<Failure>>,
     folder: PathBuf,
     index: u8,
 }
+
+/// The name of a scenario that failed, and what it said.
+pub type Failure = (String, String);
 
 impl Stage {
     /// One without a lab yet.
@@ -83,12 +87,18 @@ impl Stage {
                 .build()?,
             lab: OnceCell::new(),
             begun: AtomicBool::new(false),
+            failures: Mutex::default(),
             hosts: Arc::new(Hosts::new(folder.clone(), index)),
             folder,
             index,
         });
         inner.runtime.spawn(interrupted(Arc::clone(&inner)));
         Ok(Self(inner))
+    }
+
+    /// The scenarios that have failed since this was asked last.
+    pub fn failures(&self) -> Vec<Failure> {
+        std::mem::take(&mut *self.0.failures())
     }
 
     /// Whether a lab can be had here.
@@ -101,9 +111,9 @@ impl Stage {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        let inner = Arc::clone(&self.0);
+        let (inner, called) = (Arc::clone(&self.0), name.to_owned());
         Trial::test(name, move || {
-            inner.outcome(async move { run().await.map_err(told) })
+            inner.outcome(&called, async move { run().await.map_err(told) })
         })
     }
 
@@ -112,10 +122,10 @@ impl Stage {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        let inner = Arc::clone(&self.0);
+        let (inner, called) = (Arc::clone(&self.0), name.to_owned());
         Trial::test(name, move || {
             let lab = inner.runtime.block_on(inner.lab())?;
-            inner.outcome(async move { run(lab).await.map_err(told) })
+            inner.outcome(&called, async move { run(lab).await.map_err(told) })
         })
         .with_ignored_flag(!Self::is_possible())
     }
@@ -129,10 +139,10 @@ impl Stage {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        let inner = Arc::clone(&self.0);
+        let (inner, called) = (Arc::clone(&self.0), name.to_owned());
         let hosts = Arc::clone(&inner.hosts);
         Trial::test(name, move || {
-            inner.outcome(async move { run(hosts).await.map_err(told) })
+            inner.outcome(&called, async move { run(hosts).await.map_err(told) })
         })
         .with_ignored_flag(!Self::is_possible())
     }
@@ -142,11 +152,11 @@ impl Stage {
     where
         F: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
-        let inner = Arc::clone(&self.0);
+        let (inner, called) = (Arc::clone(&self.0), name.to_owned());
         let slug = name.rsplit("::").next().unwrap_or(name).to_owned();
         Trial::test(name, move || {
             let lab = inner.runtime.block_on(inner.lab())?;
-            inner.outcome(async move {
+            inner.outcome(&called, async move {
                 let scene = Scene::new(lab, &slug).await.map_err(told)?;
                 // A task of its own, so that a scenario that panics is cleaned up after, too.
                 let outcome = tokio::spawn(run(scene.clone())).await;
@@ -161,12 +171,24 @@ impl Stage {
 impl Inner {
     fn outcome(
         &self,
+        name: &str,
         scenario: impl Future<Output = Result<(), String>> + Send + 'static,
     ) -> Result<(), Failed> {
         // On the runtime's threads, which outlive the scenario: operators die with the thread that
         // started them.
         let outcome = self.runtime.block_on(self.runtime.spawn(scenario));
-        outcome.map_err(told)?.map_err(Failed::from)
+        outcome.map_err(told).flatten().map_err(|message| {
+            // At once, and not only when all others have ended, too.
+            eprintln!("whole: {name}: {message}");
+            let failure = (name.to_owned(), message.clone());
+            self.failures().push(failure);
+            Failed::from(message)
+        })
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Vec<Failure>> {
+        // Every write is complete in itself.
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn lab(&self) -> Result<Arc<Lab>, String> {

@@ -208,10 +208,19 @@ pub async fn is_clean(host: &Hypervisor, installation: &str) -> anyhow::Result<(
     let volumes = host.volumes().await?;
     let left: Vec<_> = volumes.iter().filter(|name| name.contains(&mark)).collect();
     ensure!(left.is_empty(), "left in the pool: {left:?}");
-    for domain in host.domains().await?.into_keys() {
-        let xml = host.virsh(&["dumpxml", &domain]).await?;
-        ensure!(!xml.contains(installation), "{domain} is left");
-    }
+    // Of another installation's, one may go while they are read.
+    let described = eventually("all domains are read", BOOT, || async {
+        let mut described = String::new();
+        for domain in host.domains().await?.into_keys() {
+            described += &host.virsh(&["dumpxml", &domain]).await?;
+        }
+        Ok(Some(described))
+    })
+    .await?;
+    ensure!(
+        !described.contains(installation),
+        "a domain is left: {described}"
+    );
     Ok(())
 }
 
@@ -283,7 +292,11 @@ async fn user_data_in_guest(
             "readonly",
             "--live",
         ];
-        host.virsh(&attach).await?;
+        // libvirt may not have heard yet that the guest has let the one before go.
+        eventually("the seed is attached", BOOT, || async {
+            host.virsh(&attach).await.map(Some)
+        })
+        .await?;
     }
     let device = if attached { "vdc" } else { "vdb" };
     let script = format!(

@@ -26,7 +26,7 @@ use tokio::{
 };
 
 /// From a trap that is laid to one that has sprung: what comes before its step, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_mins(4);
 
 /// What came by, by what it was about.
 pub type Calls = BTreeMap<String, Vec<u32>>;

@@ -25,13 +25,36 @@ pub async fn created(provider: &KvmProvider, request: &CreateRequest) -> anyhow:
     .await
 }
 
+/// Creates where there is no image yet, in one attempt, for what it takes is counted: after a failure that
+/// may pass, all is undone and begun again.
+async fn created_cold(
+    stand: &Stand<'_>,
+    provider: &KvmProvider,
+    request: &CreateRequest,
+    begin: impl Fn(),
+) -> anyhow::Result<Created> {
+    eventually("it is created at once", || async {
+        stand.without_bases().await?;
+        begin();
+        match Provider::create(provider, request).await {
+            Ok(created) => Ok(Some(created)),
+            Err(error) if error.class == ErrorClass::Transient => {
+                gone(provider, &format!("hosts/{ZONE}/domains/{}", request.name)).await?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
+}
+
 pub async fn a_cold_create_survives_every_cut(stand: &Stand<'_>) -> anyhow::Result<()> {
     let relay = stand.relay()?;
     let provider = stand.with(&stand.over(&relay)).await?;
     Provider::list(&*provider).await?;
     let request = stand.order();
-    relay.break_at(Fault::None);
-    let id = created(&provider, &request).await?.id;
+    let begin = || relay.break_at(Fault::None);
+    let id = created_cold(stand, &provider, &request, begin).await?.id;
     let steps = relay.steps();
     ensure!(steps > 20, "{steps} steps: {:?}", relay.procedures());
     gone(&*provider, &id).await?;
@@ -71,24 +94,26 @@ pub async fn an_upload_cut_in_its_bytes_is_begun_anew(stand: &Stand<'_>) -> anyh
     let relay = stand.relay()?;
     let provider = stand.with(&stand.over(&relay)).await?;
     let request = stand.order();
-    relay.cut_in_stream(PLENTY);
-    let id = created(&provider, &request).await?.id;
+    let begin = || relay.cut_in_stream(PLENTY);
+    let id = created_cold(stand, &provider, &request, begin).await?.id;
     let all = PLENTY - relay.stream_left().context("it was not cut")?;
     ensure!(all > 400_000, "{all} bytes of an image and a seed");
     let mut at: Vec<u64> = (0..PARTS).map(|part| part * all / PARTS).collect();
     // In the seed, which comes last; all of it is there, but not the word that it is.
     at.extend([1, all - 1, all]);
     for at in at {
-        gone(&*provider, &id).await?;
-        stand.without_bases().await?;
-        relay.cut_in_stream(at);
-        let cut = Provider::create(&*provider, &request).await;
-        ensure!(relay.stream_left().is_none(), "at {at} of {all}: no cut");
-        if let Err(error) = cut {
-            ensure!(error.class == ErrorClass::Transient, "at {at}: {error}");
-        } else {
-            bail!("a cut at {at} of {all} went unnoticed");
-        }
+        // The pool is shared: a create may also fail before it comes that far, which does not count.
+        eventually("it is cut", || async {
+            gone(&*provider, &id).await?;
+            stand.without_bases().await?;
+            relay.cut_in_stream(at);
+            match Provider::create(&*provider, &request).await {
+                Ok(_) => bail!("a cut at {at} of {all} went unnoticed"),
+                Err(error) => ensure!(error.class == ErrorClass::Transient, "at {at}: {error}"),
+            }
+            Ok(relay.stream_left().is_none().then_some(()))
+        })
+        .await?;
         // What is marked as whole is whole.
         let marked = stand.volumes(&format!("base-{}", stand.image()))?;
         if marked.iter().any(|name| is_marker(name)) {

@@ -1,7 +1,10 @@
 //! What libvirt has and is made to have, behind the providers' backs, over its own socket.
 
 use super::{Stand, is_marker, locked};
-use crate::{conformance::eventually, lab::hypervisor::Hypervisor};
+use crate::{
+    conformance::eventually,
+    lab::{hypervisor::Hypervisor, proxy::PATIENCE},
+};
 use anyhow::{Context as _, ensure};
 use proxy_operator::providers::kvm::{
     config::{CpuMode, DomainType, Firmware},
@@ -9,7 +12,11 @@ use proxy_operator::providers::kvm::{
     metadata::Metadata,
     volume::{installation_mark, overlay_name, seed_name},
 };
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 use tokio::task::block_in_place;
 use virt::{connect::Connect, domain::Domain, storage_pool::StoragePool, storage_vol::StorageVol};
 
@@ -56,7 +63,7 @@ impl Stand<'_> {
     pub fn volumes(&self, part: &str) -> anyhow::Result<BTreeSet<String>> {
         let pool = self.pool()?;
         self.libvirt(|_| {
-            pool.refresh(0).ok();
+            look_anew(&pool)?;
             let all = pool.list_all_volumes(0)?;
             let names = all.iter().filter_map(|volume| volume.name().ok());
             Ok(names.filter(|name| name.contains(part)).collect())
@@ -236,6 +243,16 @@ impl Stand<'_> {
             Ok(())
         })
     }
+}
+
+/// libvirt looks at the pool's files again, which it refuses while anybody makes a volume in it.
+fn look_anew(pool: &StoragePool) -> anyhow::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while let Err(refused) = pool.refresh(0) {
+        ensure!(Instant::now() < until, "{refused}");
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 pub(super) fn connect(host: &Hypervisor) -> anyhow::Result<Connect> {
