@@ -333,6 +333,8 @@ impl Stand {
             .and_then(|(_, rest)| rest.split_once("</path>"));
         let (path, _) = path.with_context(|| pool.clone())?;
         let described = host.exec(&["sh", "-c", inspect, "sh", path]).await?;
+        // Of a domain that there is already, the seed is full; others' may just be filled.
+        let domains = host.domains().await?;
         let empty = host
             .exec(&[
                 "sh",
@@ -342,8 +344,6 @@ impl Stand {
                 path,
             ])
             .await?;
-        // Of one that is being filled nobody has been told yet.
-        let domains = host.domains().await?;
         let empty: Vec<_> = empty
             .lines()
             .filter(|seed| domains.keys().any(|domain| seed.starts_with(&**domain)))

@@ -73,7 +73,8 @@ async fn strikes(scene: Scene, fault: Fault, hosts: usize) -> anyhow::Result<()>
         async move {
             let deleted = share.iter().flat_map(|round| round.iter());
             let deleted = deleted.filter(|trap| DELETE.contains(&trap.step)).count();
-            stand.apply(target, deleted, 0).await?;
+            // One at least, so that the first image is there: no trap for images is meant for it.
+            stand.apply(target, deleted + 1, 0).await?;
             stand.is_well(target).await.context("before")?;
             let mut image = first;
             for round in share {
