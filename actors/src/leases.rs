@@ -9,8 +9,10 @@
 
 #[cfg(test)]
 mod actor_test;
+mod batches;
 pub mod journal;
 pub mod ledger;
+mod loading;
 pub mod now;
 pub mod terms;
 
@@ -18,13 +20,12 @@ use crate::{
     fleet::FleetMsg,
     key::ProxyKey,
     metrics::Metrics,
-    proxy,
     store::ProxyStore,
     system::{Actor, Addr, Broken, Context, Epoch, Reply, Work},
 };
-use futures::FutureExt;
 use journal::{Entry, Journal, JournalError};
 use ledger::Ledger;
+use loading::load;
 use now::Clock;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use terms::{
@@ -35,8 +36,6 @@ use tokio::sync::watch;
 
 /// How often ended leases and cooldowns are cleared out when nobody asks.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long the memory of a ledger that was killed is left alone.
-const REST: Duration = Duration::from_secs(1);
 
 /// Leases and cooldowns, as the gauges show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,82 +163,6 @@ impl LeasesActor {
         });
     }
 
-    /// Answers once what the ledger changed is in the journal.
-    fn answer<R: Send + 'static>(
-        &mut self,
-        reply: Reply<R>,
-        answer: R,
-        me: &Addr<LeasesMsg>,
-    ) -> Result<(), Broken> {
-        // Whoever asked may have given up; that is its affair.
-        self.settle(move || drop(reply.send(answer)), me)
-    }
-
-    fn settle(
-        &mut self,
-        answer: impl FnOnce() + Send + 'static,
-        me: &Addr<LeasesMsg>,
-    ) -> Result<(), Broken> {
-        let entries = self.ledger.take_entries();
-        if self.append.is_under_way() {
-            self.entries.extend(entries);
-            self.waiting.push(Box::new(answer));
-            return Ok(());
-        }
-        if entries.is_empty() {
-            answer();
-            return Ok(());
-        }
-        let journal = Arc::clone(&self.deps.journal);
-        let mut append = Box::pin(async move { journal.append(entries).await });
-        // A journal in memory is done at once, and then neither a task nor a message is needed.
-        match (&mut append).now_or_never() {
-            Some(Ok(())) => answer(),
-            Some(Err(error)) => return Err(broken(&error)),
-            None => {
-                self.under_way.push(Box::new(answer));
-                self.append_in_task(append, me);
-            }
-        }
-        Ok(())
-    }
-
-    fn append_in_task(
-        &mut self,
-        append: impl Future<Output = Result<(), JournalError>> + Send + 'static,
-        me: &Addr<LeasesMsg>,
-    ) {
-        let me = me.clone();
-        self.append.start(|epoch| async move {
-            let result = append.await;
-            me.hint(LeasesMsg::Journalled(epoch, result));
-        });
-    }
-
-    fn journalled(
-        &mut self,
-        result: Result<(), JournalError>,
-        me: &Addr<LeasesMsg>,
-    ) -> Result<(), Broken> {
-        result.map_err(|error| broken(&error))?;
-        for answer in self.under_way.drain(..) {
-            answer();
-        }
-        if self.entries.is_empty() {
-            for answer in self.waiting.drain(..) {
-                answer();
-            }
-            return Ok(());
-        }
-        self.under_way = std::mem::take(&mut self.waiting);
-        let (journal, entries) = (
-            Arc::clone(&self.deps.journal),
-            std::mem::take(&mut self.entries),
-        );
-        self.append_in_task(async move { journal.append(entries).await }, me);
-        Ok(())
-    }
-
     fn acquire(
         &mut self,
         request: &AcquireRequest,
@@ -253,52 +176,6 @@ impl LeasesActor {
             Err(error) => self.deps.metrics.denied(reason(error)),
         }
         acquired.map(|(grant, _)| grant)
-    }
-}
-
-/// The ledger that wrote the journal, with the pool. In a large fleet it takes tens of milliseconds, so it is not
-/// made in the actor.
-async fn load(deps: Arc<LeaseDeps>) -> Result<Box<Ledger>, Broken> {
-    let records = deps.journal.load().await.map_err(|error| broken(&error))?;
-    let made = tokio::task::spawn_blocking(move || {
-        Box::new(Ledger::restore(
-            deps.terms,
-            records,
-            pool(&deps),
-            deps.clock.now(),
-        ))
-    });
-    made.await
-        .map_err(|error| Broken(format!("the ledger could not be made: {error}")))
-}
-
-fn pool(deps: &LeaseDeps) -> Vec<Arc<Candidate>> {
-    let left = deps.pool.send_replace(Vec::new());
-    if !left.is_empty() {
-        return left;
-    }
-    let objects = deps.store.list();
-    let candidates = objects
-        .iter()
-        .filter_map(|object| proxy::candidate_of(object));
-    candidates.map(Arc::new).collect()
-}
-
-/// A successor starts only when its predecessor is dropped, and to free tens of thousands of leases takes
-/// milliseconds: somebody else does that, when the successor does not count the same holders any more.
-impl Drop for LeasesActor {
-    fn drop(&mut self) {
-        let ledger = std::mem::replace(&mut self.ledger, Ledger::new(self.deps.terms));
-        let pool = ledger.pool();
-        if !pool.is_empty() {
-            self.deps.pool.send_replace(pool);
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                tokio::time::sleep(REST).await;
-                tokio::task::spawn_blocking(move || drop(ledger));
-            });
-        }
     }
 }
 

@@ -1,32 +1,21 @@
 //! A backend and the Proxies that it works for, in which acts happen before and after each step of a sweep.
 
-use crate::{
-    collector::{CollectorActor, CollectorDeps, LiveProxies, Pace, orphans::Live},
-    fakes::Stage,
-    metrics::Metrics,
-    provider::{
-        ProviderActor,
-        contract::{
-            CreateRequest, Created, ErrorClass, Instance, InstanceState, Operation, Provider,
-            ProviderError, TargetCheck, instance_name,
-        },
-    },
-    providers::Listed,
-    system::{Addr, ChildSpec},
+mod ports;
+mod start;
+
+pub use start::Start;
+
+use crate::provider::contract::{
+    ErrorClass, Instance, InstanceState, Operation, ProviderError, instance_name,
 };
-use futures::future::{BoxFuture, pending};
 use k8s_openapi::jiff::Timestamp;
-use prometheus::{Registry, TextEncoder};
 use std::{
     collections::{BTreeMap, VecDeque},
     mem::take,
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 const OURS: &str = "ours";
 const BEGINNING: i64 = 1_800_000_000;
@@ -255,166 +244,5 @@ impl State {
             Act::Kill => self.kills += 1,
             Act::Pass(_) => {}
         }
-    }
-}
-
-/// The Proxies of all worlds: what is read is what was there at one moment of the reading.
-struct Proxies(Vec<Arc<World>>);
-
-impl LiveProxies for Proxies {
-    fn read(&self) -> BoxFuture<'static, Result<Live, String>> {
-        let worlds = self.0.clone();
-        Box::pin(async move {
-            let (mut uids, mut everywhere, mut fails) = (Vec::new(), true, false);
-            for world in &worlds {
-                world.goes_on().await;
-                fails |= world.fails("read");
-                let state = world.state.lock().unwrap();
-                uids.extend(state.proxies.values().cloned());
-                everywhere &= !state.own_only;
-            }
-            for world in &worlds {
-                world.goes_on().await;
-            }
-            if fails {
-                return Err("as told".into());
-            }
-            Ok(Live::new(uids.into_iter().collect(), everywhere))
-        })
-    }
-}
-
-impl Provider for World {
-    fn name(&self) -> &str {
-        self.name
-    }
-    fn kind(&self) -> &'static str {
-        "fake"
-    }
-    fn deadline(&self, _: Operation) -> Duration {
-        Duration::from_secs(30)
-    }
-    fn is_confined(&self) -> bool {
-        self.name == "confined"
-    }
-    fn create<'a>(&'a self, _: &'a CreateRequest) -> BoxFuture<'a, Result<Created, ProviderError>> {
-        Box::pin(pending())
-    }
-    fn get<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Instance, ProviderError>> {
-        Box::pin(pending())
-    }
-    fn delete<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ProviderError>> {
-        Box::pin(async move {
-            let slow = {
-                let mut state = self.state.lock().unwrap();
-                state.deleting += 1;
-                state.most = state.most.max(state.deleting);
-                state.slow
-            };
-            if slow {
-                sleep(Duration::from_secs(1)).await;
-            }
-            self.goes_on().await;
-            let failed = self.fails("delete");
-            {
-                let mut state = self.state.lock().unwrap();
-                state.deleting -= 1;
-                if failed {
-                    return Err(self.error(Operation::Delete));
-                }
-                if let Some(gone) = state.instances.remove(id)
-                    && (state.owns(&gone) || gone.installation != OURS)
-                {
-                    state.wrong.push(format!("{gone:?}"));
-                }
-            }
-            self.goes_on().await;
-            Ok(())
-        })
-    }
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ProviderError>> {
-        Box::pin(async {
-            self.goes_on().await;
-            if self.fails("hang") {
-                return pending().await;
-            }
-            if self.fails("list") {
-                return Err(self.error(Operation::List));
-            }
-            let listed: Vec<_> = {
-                let state = self.state.lock().unwrap();
-                state.instances.values().cloned().collect()
-            };
-            self.goes_on().await;
-            Ok(listed)
-        })
-    }
-    fn check(&self, _: Duration) -> BoxFuture<'_, Vec<TargetCheck>> {
-        Box::pin(pending())
-    }
-}
-
-/// A collector of some worlds.
-pub struct Start {
-    pub stage: Stage,
-    registry: Registry,
-    pub roster: watch::Sender<BTreeMap<String, Listed>>,
-}
-
-impl Start {
-    pub async fn of(names: &[&'static str], pace: Pace) -> (Self, Vec<Arc<World>>) {
-        let worlds: Vec<_> = names.iter().map(|name| World::new(name)).collect();
-        let registry = Registry::new();
-        let metrics = Metrics::new(&registry).expect("a new registry");
-        let mut services = Vec::new();
-        let mut roster = BTreeMap::new();
-        for world in &worlds {
-            let (addr, provider) = (Addr::default(), Arc::clone(world));
-            let listed = Listed {
-                addr: addr.clone(),
-                fingerprint: 1,
-                confined: world.is_confined(),
-            };
-            roster.insert(world.name.to_owned(), listed);
-            let path = format!("provider/{}", world.name);
-            let metrics = metrics.clone();
-            services.push(ChildSpec::new(path, addr, move || {
-                ProviderActor::new(Arc::clone(&provider) as _, metrics.clone())
-            }));
-        }
-        let roster = watch::Sender::new(roster);
-        let clock = Arc::clone(&worlds[0]);
-        let deps = Arc::new(CollectorDeps {
-            roster: roster.subscribe(),
-            live: Arc::new(Proxies(worlds.clone())),
-            installation: OURS.into(),
-            pace,
-            wall: Arc::new(move || clock.wall()),
-            metrics,
-        });
-        services.push(ChildSpec::new("collector", Addr::default(), move || {
-            CollectorActor::new(Arc::clone(&deps))
-        }));
-        let start = Self {
-            stage: Stage::of(services).await,
-            registry,
-            roster,
-        };
-        (start, worlds)
-    }
-
-    /// Whether any sweep of this provider was counted.
-    pub fn counts(&self, provider: &str) -> bool {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather());
-        let series = format!("gc_orphans_deleted_total{{provider=\"{provider}\"}}");
-        text.expect("text").contains(&series)
-    }
-
-    pub fn metric(&self, name: &str, provider: &str) -> u64 {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather());
-        let text = text.expect("text");
-        let series = format!("proxy_operator_{name}{{provider=\"{provider}\"}} ");
-        let value = text.lines().find_map(|line| line.strip_prefix(&series));
-        value.map_or(0, |value| value.parse().expect("a number"))
     }
 }

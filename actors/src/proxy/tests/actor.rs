@@ -1,210 +1,25 @@
 //! The actor: between inboxes, where each word to and from it is seen.
 
+mod bench;
+
 use super::machine;
 use crate::{
-    events::EventsMsg,
-    fakes::{SECOND, Stage, Store, key, metrics, until},
+    fakes::{SECOND, key, until},
     health::HealthMsg,
     leases::LeasesMsg,
-    prober::Watch,
     provider::{
         ProviderMsg,
-        contract::{Created, ErrorClass, Instance, InstanceState, Operation, ProviderError},
+        contract::{Created, ErrorClass, Operation},
     },
-    providers::Listed,
-    proxy::{Deps, ProxyActor, ProxyMsg},
-    status::StatusActor,
-    system::{Addr, ChildSpec, Epoch, addr::probe::inbox},
+    proxy::ProxyMsg,
+    system::Epoch,
 };
-use crds::{Phase, Proxy};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
-};
-use tokio::{
-    sync::{mpsc::UnboundedReceiver, watch},
-    time::{Instant, timeout},
-};
+use bench::{Word, bench, error, instance, next, silent};
+use crds::Phase;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use tokio::time::Instant;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-
-struct Bench {
-    stage: Stage,
-    store: Store,
-    addr: Addr<ProxyMsg>,
-    health: UnboundedReceiver<HealthMsg>,
-    leases: UnboundedReceiver<LeasesMsg>,
-    provider: UnboundedReceiver<ProviderMsg>,
-    _events: UnboundedReceiver<EventsMsg>,
-    _roster: watch::Sender<BTreeMap<String, Listed>>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Word {
-    Nothing,
-    Offers(bool),
-    Withdraws,
-}
-
-async fn bench(object: &Proxy) -> Bench {
-    let store = Store::default();
-    store.0.apply(object.clone());
-    let (health, health_inbox) = inbox().await;
-    let (leases, leases_inbox) = inbox().await;
-    let (events, events_inbox) = inbox().await;
-    let (provider, provider_inbox) = inbox().await;
-    let listed = Listed {
-        addr: provider,
-        fingerprint: 1,
-        confined: false,
-    };
-    let roster = watch::Sender::new(BTreeMap::from([("lab".to_owned(), listed)]));
-    let status = Addr::default();
-    let deps = Arc::new(Deps {
-        store: Arc::new(store.clone()),
-        status: status.clone(),
-        events,
-        health,
-        leases,
-        roster: roster.subscribe(),
-        metrics: metrics(),
-        installation: "i".into(),
-    });
-    let addr = Addr::default();
-    let port = Arc::new(store.clone());
-    let stage = Stage::of(vec![
-        ChildSpec::new(
-            "status",
-            status,
-            move || StatusActor::new(port.clone() as _),
-        ),
-        ChildSpec::new("proxy", addr.clone(), move || {
-            ProxyActor::new(key(), Arc::clone(&deps))
-        }),
-    ])
-    .await;
-    Bench {
-        stage,
-        store,
-        addr,
-        health: health_inbox,
-        leases: leases_inbox,
-        provider: provider_inbox,
-        _events: events_inbox,
-        _roster: roster,
-    }
-}
-
-async fn next<M>(inbox: &mut UnboundedReceiver<M>) -> M {
-    let message = timeout(600 * SECOND, inbox.recv()).await;
-    message.expect("says something").expect("lives")
-}
-
-/// Whether nothing comes within a minute.
-async fn silent<M>(inbox: &mut UnboundedReceiver<M>) -> bool {
-    timeout(60 * SECOND, inbox.recv()).await.is_err()
-}
-
-fn instance() -> Instance {
-    Instance {
-        id: "x".into(),
-        ip: Some([10, 0, 0, 1].into()),
-        state: InstanceState::Running,
-        uid: String::new(),
-        installation: String::new(),
-        created_at: 0,
-        trouble: None,
-    }
-}
-
-fn error(class: ErrorClass, operation: Operation) -> ProviderError {
-    machine::error(class, operation)
-}
-
-impl Bench {
-    fn phase(&self) -> Option<Phase> {
-        self.store.0.object(&key())?.status.as_ref()?.phase
-    }
-
-    /// The user or the watch: it hears that its object changed.
-    fn changed(&self) {
-        self.addr.hint(ProxyMsg::Changed);
-    }
-
-    /// The next watch that health is told of.
-    async fn watched(&mut self) -> Box<Watch> {
-        loop {
-            if let HealthMsg::Watch(_, watch, _) = next(&mut self.health).await {
-                return watch;
-            }
-        }
-    }
-
-    async fn creates(&mut self) {
-        let ProviderMsg::Create(_, reply) = next(&mut self.provider).await else {
-            panic!("something else than create");
-        };
-        let id = "x".into();
-        reply
-            .send(Ok(Created {
-                id,
-                operation: None,
-                notes: vec![],
-            }))
-            .ok();
-    }
-
-    async fn gets(&mut self, answer: Result<Instance, ProviderError>) {
-        let ProviderMsg::Get(id, _, reply) = next(&mut self.provider).await else {
-            panic!("something else than get");
-        };
-        assert_eq!(id, "x");
-        reply.send(answer).ok();
-    }
-
-    async fn deletes(&mut self) {
-        let ProviderMsg::Delete(id, reply) = next(&mut self.provider).await else {
-            panic!("something else than delete");
-        };
-        assert_eq!(id, "x");
-        reply.send(Ok(())).ok();
-    }
-
-    /// Brings it to Ready.
-    async fn ready(&mut self) -> Epoch {
-        self.creates().await;
-        self.gets(Ok(instance())).await;
-        let watch = self.watched().await;
-        self.judge(watch.epoch, true);
-        until("Ready", || self.phase() == Some(Phase::Ready)).await;
-        watch.epoch
-    }
-
-    fn judge(&self, epoch: Epoch, is_healthy: bool) {
-        let verdict = if is_healthy {
-            machine::healthy(7)
-        } else {
-            machine::unhealthy("refused")
-        };
-        self.addr
-            .tell(ProxyMsg::Judged(epoch, verdict))
-            .expect("is up");
-    }
-
-    /// What the ledger was told last.
-    fn offer(&mut self) -> Word {
-        let mut last = Word::Nothing;
-        while let Ok(message) = self.leases.try_recv() {
-            match message {
-                LeasesMsg::Offer(candidate) => last = Word::Offers(candidate.healthy),
-                LeasesMsg::Withdraw(_) => last = Word::Withdraws,
-                _ => {}
-            }
-        }
-        last
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_life_from_apply_to_release() {
