@@ -12,6 +12,7 @@ mod lists;
 mod refusals;
 mod relay;
 mod stand;
+mod sweeps;
 
 use crate::{
     conformance::{Row, rows},
@@ -82,7 +83,6 @@ pub fn scenarios() -> Vec<Scenario> {
         images::a_silent_server_is_given_up,
         images::what_is_no_image_is_refused,
         bases::twenty_creates_share_one_download,
-        bases::a_changed_entry_leaves_the_old_base_alone,
         refusals::impossible_orders_reach_no_host,
         refusals::a_host_that_lacks_something_is_told,
         refusals::what_is_not_ours_is_not_touched,
@@ -97,10 +97,15 @@ pub fn scenarios() -> Vec<Scenario> {
         cuts::an_upload_outlives_its_daemons,
         lists::a_domain_that_goes_meanwhile_is_left_out,
         bases::a_full_pool_is_told_and_heals,
+        // Whoever tidies a pool every moment takes what others there are just about to use.
+        bases::a_changed_entry_leaves_the_old_base_alone,
+        sweeps::a_create_amid_a_sweep,
+        sweeps::a_sweep_amid_a_create,
+        sweeps::an_overlay_comes_too_late,
         refusals::missing_firmware_is_told,
         checks::every_check_has_its_reason,
         checks::a_host_that_is_cut_off_delays_no_other,
     ];
-    // Among the conformance rows are those that take longest.
-    conformance.chain(own).chain(breaking).collect()
+    // Among the conformance rows, and those that break something, are those that take longest.
+    conformance.chain(breaking).chain(own).collect()
 }

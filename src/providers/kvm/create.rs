@@ -103,6 +103,7 @@ async fn steps(
         let base = base(session, order, transfers).await?;
         change(session, order, move |connect, order, pool| {
             let overlay = overlay(connect, order, pool, &base)?;
+            images::is_kept(connect, pool, &base)?;
             let seed = write_seed(connect, order, pool)?;
             define(connect, order, &overlay, &seed)
         })

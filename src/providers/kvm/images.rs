@@ -145,6 +145,30 @@ pub fn marker(connect: &Libvirt, in_pool: &StoragePool, base: &str) -> Answer<Op
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
+/// Marks a base image as whole.
+///
+/// # Errors
+/// What libvirt gives.
+pub fn mark(connect: &Libvirt, in_pool: &StoragePool, base: &str, marker: &Marker) -> Answer<()> {
+    let json = serde_json::to_vec(marker).map_err(HostError::transient)?;
+    upload::small(connect, in_pool, &volume::marker_name(base), &json).map(drop)
+}
+
+/// That a base image that was whole has not been taken away meanwhile: to be asked when there is an overlay on it.
+///
+/// # Errors
+/// `Transient` when it has.
+pub fn is_kept(connect: &Libvirt, pool: &str, base: &Base) -> Answer<()> {
+    let marker = volume::marker_name(&base.name);
+    match volume(&self::pool(connect, pool)?, &marker)? {
+        Some(_) => Ok(()),
+        None => Err(HostError::transient(format!(
+            "image {} has just gone from the pool",
+            base.name
+        ))),
+    }
+}
+
 /// Brings the image into the pool of the host, unless it is there.
 ///
 /// # Errors

@@ -11,12 +11,8 @@ use super::{
     volume::{self, Marker, Volume},
 };
 use k8s_openapi::jiff::Timestamp;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
-use virt::storage_vol::StorageVol;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use virt::{storage_pool::StoragePool, storage_vol::StorageVol};
 
 /// How often it is looked, and how old it must be what is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,16 +52,9 @@ pub async fn run(settings: Arc<HostSettings>, line: Line) {
 }
 
 fn sweep(connect: &Libvirt, settings: &HostSettings) -> Answer<Vec<String>> {
-    let in_pool = images::pool(connect, &settings.pool)?;
-    let mut all: BTreeMap<String, (StorageVol, Volume)> = BTreeMap::new();
-    for (name, there) in images::volumes(&in_pool, &settings.pool)? {
-        // One that cannot be looked at may be an overlay: nothing is removed then.
-        match images::describe(&there, &name) {
-            Ok(described) => drop(all.insert(name, (there, described))),
-            Err(error) if images::volume(&in_pool, &name)?.is_some() => return Err(error),
-            Err(_) => {}
-        }
-    }
+    let pool = &settings.pool;
+    let in_pool = images::pool(connect, pool)?;
+    let all = look(&in_pool, pool)?;
     let mut markers = BTreeMap::new();
     for name in all.keys().filter(|name| volume::is_base(name)) {
         if let Some(marker) = images::marker(connect, &in_pool, name)? {
@@ -80,15 +69,54 @@ fn sweep(connect: &Libvirt, settings: &HostSettings) -> Answer<Vec<String>> {
         oldest_kept: Timestamp::now().as_second().saturating_sub(age),
     };
     let useless = rules.useless(&described.collect(), &markers);
-    for name in &useless {
-        if let Some((there, _)) = all.get(name) {
-            images::delete(connect, there, name).map_err(|error| HostError {
-                message: format!("remove {name}: {}", error.message),
-                ..error
-            })?;
+    let mut removed = Vec::new();
+    for name in useless {
+        let Some((there, described)) = all.get(&name) else {
+            continue;
+        };
+        // Whoever makes an overlay looks for the marker afterwards; here it is the other way round. So one of the
+        // two sees what the other has done. A marker that is back is of somebody who has fetched it anew.
+        let marker = volume::marker_name(&name);
+        if let Some((there, _)) = all.get(&marker) {
+            remove(connect, there, &marker)?;
+        }
+        let now = look(&in_pool, pool)?;
+        let is_used = now.values().any(|(_, found)| found.is_on(&described.path));
+        let is_marked = images::volume(&in_pool, &marker)?.is_some();
+        if let Some(marker) = markers.get(&name)
+            && is_used
+            && !is_marked
+        {
+            images::mark(connect, &in_pool, &name, marker)?;
+        }
+        if is_used || is_marked {
+            continue;
+        }
+        remove(connect, there, &name)?;
+        removed.push(name);
+    }
+    Ok(removed)
+}
+
+fn remove(connect: &Libvirt, there: &StorageVol, name: &str) -> Answer<()> {
+    images::delete(connect, there, name).map_err(|error| HostError {
+        message: format!("remove {name}: {}", error.message),
+        ..error
+    })
+}
+
+/// All volumes of a pool, with what libvirt says about them.
+fn look(in_pool: &StoragePool, pool: &str) -> Answer<BTreeMap<String, (StorageVol, Volume)>> {
+    let mut all = BTreeMap::new();
+    for (name, there) in images::volumes(in_pool, pool)? {
+        // One that cannot be looked at may be an overlay: nothing is removed then.
+        match images::describe(&there, &name) {
+            Ok(described) => drop(all.insert(name, (there, described))),
+            Err(error) if images::volume(in_pool, &name)?.is_some() => return Err(error),
+            Err(_) => {}
         }
     }
-    Ok(useless)
+    Ok(all)
 }
 
 /// What is kept.
@@ -99,17 +127,13 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// The volumes that may go, each marker before its base.
+    /// The images that may go, as a whole or what there is of them.
     fn useless(
         &self,
         volumes: &BTreeMap<&str, &Volume>,
         markers: &BTreeMap<String, Marker>,
     ) -> Vec<String> {
-        let used: BTreeSet<&str> = volumes
-            .values()
-            .filter_map(|volume| volume.backing.as_ref())
-            .map(|backing| &*backing.path)
-            .collect();
+        let is_used = |base: &Volume| volumes.values().any(|other| other.is_on(&base.path));
         let mut useless = Vec::new();
         for (name, found) in volumes {
             let is_old = |since: i64| since < self.oldest_kept;
@@ -117,7 +141,7 @@ impl Rules<'_> {
             if volume::is_partial(name, self.mark) && untouched {
                 useless.push((*name).to_owned());
             }
-            if !volume::is_base(name) || used.contains(&*found.path) {
+            if !volume::is_base(name) || is_used(found) {
                 continue;
             }
             match markers.get(*name) {
@@ -125,7 +149,7 @@ impl Rules<'_> {
                     let fetched = marker.fetched_at.parse::<Timestamp>();
                     let old = fetched.map_or(untouched, |at| is_old(at.as_second()));
                     if old && !self.is_named(name, marker) {
-                        useless.extend([volume::marker_name(name), (*name).to_owned()]);
+                        useless.push((*name).to_owned());
                     }
                 }
                 None if untouched => useless.push((*name).to_owned()),
@@ -249,9 +273,7 @@ mod tests {
             [
                 "base-cut-aaaaaaaaaaaa.qcow2",
                 "base-gone-partial-12345678.qcow2",
-                "base-latest-bbbbbbbbbbbb.qcow2.json",
                 "base-latest-bbbbbbbbbbbb.qcow2",
-                "base-pinned-ffffffffffff.qcow2.json",
                 "base-pinned-ffffffffffff.qcow2",
             ]
         );

@@ -183,6 +183,14 @@ pub struct Backing {
 }
 
 impl Volume {
+    /// Whether it is an overlay of the image at this path.
+    #[must_use]
+    pub fn is_on(&self, base: &str) -> bool {
+        self.backing
+            .as_ref()
+            .is_some_and(|backing| backing.path == base)
+    }
+
     /// Reads a volume's XML.
     ///
     /// # Errors

@@ -4,7 +4,9 @@
 //! a volume that counts as incomplete and is copied, on the host, under its own name. Either way the
 //! first bytes come last: until the digest is right there is no image.
 
-use super::{Base, Image, delete, describe, fetch::Download, fetch::SILENCE, pool, volume, whole};
+use super::{
+    Base, Image, delete, describe, fetch::Download, fetch::SILENCE, mark, pool, volume, whole,
+};
 use crate::providers::kvm::{
     classify::refused,
     config::Sha256Hex,
@@ -281,7 +283,6 @@ impl Finish {
             etag: self.etag.clone(),
             fetched_at: Timestamp::now().to_string(),
         };
-        let json = serde_json::to_vec(&marker).map_err(HostError::transient)?;
-        upload::small(connect, in_pool, &names::marker_name(name), &json).map(drop)
+        mark(connect, in_pool, name, &marker)
     }
 }
