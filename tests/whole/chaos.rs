@@ -45,7 +45,7 @@ use tokio::time::sleep;
 const EXTERNAL: usize = 194;
 /// Pods on the real node.
 const PODS: usize = 5;
-/// And one VM, so that there is a connection to a host; another one comes and goes while the monkey is loose.
+/// And one VM, so that there is a connection to a host.
 const ALL: usize = EXTERNAL + PODS + 1;
 const SQUIDS: usize = 3;
 const CRAWLERS: usize = 64;
@@ -98,24 +98,12 @@ pub async fn a_monkey_changes_nothing(scene: Scene) -> anyhow::Result<()> {
     let before = rss_mib(operator.pid()?)?;
     let calm = books.turn();
 
-    // Its image trickles, so that there is somebody who copies it; killed, it may wait for minutes to be told to
-    // again, so it does not stay.
-    kvm.images.behave(
-        "/halting",
-        Manner {
-            speed: Some(50_000),
-            ..Manner::default()
-        },
-    );
-    let late = scene.apply(Kvm::proxy("late", "one", "halting")).await?;
+    are_struck_alone(&scene, &kvm, &operator, seed).await?;
     let wish = json!({"everyMillis": 20, "durationSeconds": seconds, "seed": seed});
     let (status, run) = operator
         .ask_admin(Method::POST, "/admin/chaos", Some(wish))
         .await?;
     ensure!(status == 202 && run["seed"] == seed, "{status} {run}");
-    is_struck(&operator, "transfer").await?;
-    kvm.images.behave("/halting", Manner::default());
-    late.delete().await?;
     let run = ended(&operator, seconds).await?;
     let peak = rss_mib(operator.pid()?)?;
     let quiet = Instant::now();
@@ -201,16 +189,40 @@ async fn guests(host: &Hypervisor) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(runs)
 }
 
-/// Waits until the monkey has killed one of this kind.
-async fn is_struck(operator: &Operator, kind: &str) -> anyhow::Result<()> {
-    crate::lab::eventually(&format!("a {kind} is killed"), PATIENCE, || async {
-        let (status, run) = operator
+/// Those who copy an image are there only while somebody needs it, and hardly when everybody else is struck, too: so
+/// it is their turn first. A VM whose image trickles comes and goes.
+async fn are_struck_alone(
+    scene: &Scene,
+    kvm: &Kvm,
+    operator: &Operator,
+    seed: u64,
+) -> anyhow::Result<()> {
+    let trickle = Manner {
+        speed: Some(50_000),
+        ..Manner::default()
+    };
+    kvm.images.behave("/halting", trickle);
+    let wish =
+        json!({"match": "transfer", "everyMillis": 20, "durationSeconds": 3600, "seed": seed});
+    let (status, run) = operator
+        .ask_admin(Method::POST, "/admin/chaos", Some(wish))
+        .await?;
+    ensure!(status == 202, "{status} {run}");
+    let late = scene.apply(Kvm::proxy("late", "one", "halting")).await?;
+    crate::lab::eventually("a transfer is killed", PATIENCE, || async {
+        let (_, run) = operator
             .ask_admin(Method::GET, "/admin/chaos", None)
             .await?;
-        ensure!(status == 200 && run["running"] == true, "{status} {run}");
-        Ok((run["killsByKind"][kind].as_u64() > Some(0)).then_some(()))
+        Ok((run["killsByKind"]["transfer"].as_u64() > Some(0)).then_some(()))
     })
-    .await
+    .await?;
+    let (status, run) = operator
+        .ask_admin(Method::DELETE, "/admin/chaos", None)
+        .await?;
+    ensure!(status == 200 && run["running"] == false, "{status} {run}");
+    kvm.images.behave("/halting", Manner::default());
+    late.delete().await?;
+    late.is_gone().await
 }
 
 /// Waits until the monkey has had enough.
