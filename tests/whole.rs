@@ -6,9 +6,7 @@
 //! machine apart; `KEEP=1` leaves the lab up. Scenarios run side by side, each in a namespace of its
 //! own with an operator of its own; then those with VMs, fewer at once; and then alone those that need the
 //! cluster to themselves.
-//!
-//! Where all are run and very few fail, these are run once more, alone: a deadline missed beside others is
-//! not the product's fault. One that passes then is shown as FLAKY, with what it said, in the last lines.
+//! What a scenario that fails has to say is told at once, and again in the last lines.
 //!
 //! The lab needs root. Without it, what needs no lab is run, and the rest is shown as ignored.
 
@@ -63,8 +61,6 @@ use whole::conformance;
 const THREADS: usize = 8;
 /// Those with VMs work more.
 const THREADS_OF_VMS: usize = 5;
-/// So many may fail and be tried once more; where more do, it is no accident.
-const SECOND_TRIES: u64 = 2;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = Arguments::from_args();
@@ -73,7 +69,7 @@ fn main() -> anyhow::Result<()> {
     if !arguments.list && !Stage::is_possible() {
         eprintln!("whole: NOT ROOT: the lab cannot be started; all that needs it is ignored");
     }
-    let mut failed = 0;
+    let mut failed = false;
     for (threads, trials) in [
         (threads, whole::together(&stage)),
         (threads.min(THREADS_OF_VMS), whole::vms(&stage)),
@@ -82,24 +78,16 @@ fn main() -> anyhow::Result<()> {
         arguments.test_threads = Some(threads);
         // A second heading with nothing below it would only puzzle.
         if trials.iter().any(|trial| is_asked_for(trial, &arguments)) {
-            failed += libtest_mimic::run(&arguments, trials).num_failed;
+            failed |= libtest_mimic::run(&arguments, trials).has_failed();
         }
     }
     let failures = stage.failures();
-    let is_whole_run = arguments.filter.is_none() && failures.len() as u64 == failed;
-    if is_whole_run && (1..=SECOND_TRIES).contains(&failed) {
-        let mut trials = whole::together(&stage);
-        trials.extend(whole::vms(&stage));
-        trials.extend(whole::alone(&stage));
-        trials.retain(|trial| failures.iter().any(|(name, _)| name == trial.name()));
-        failed = libtest_mimic::run(&arguments, trials).num_failed;
-    }
     drop(stage);
-    let verdict = if failed == 0 { "FLAKY" } else { "FAILED" };
+    // Once more: they are far up, and the last lines are what one sees.
     for (name, message) in failures {
-        println!("whole: {verdict} {name}: {message}");
+        eprintln!("whole: FAILED {name}: {message}");
     }
-    exit(if failed == 0 { 0 } else { 101 });
+    exit(i32::from(failed) * 101);
 }
 
 fn is_asked_for(trial: &Trial, arguments: &Arguments) -> bool {

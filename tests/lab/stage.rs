@@ -96,7 +96,7 @@ impl Stage {
         Ok(Self(inner))
     }
 
-    /// The scenarios that have failed since this was asked last.
+    /// The scenarios that have failed.
     pub fn failures(&self) -> Vec<Failure> {
         std::mem::take(&mut *self.0.failures())
     }
