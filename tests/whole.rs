@@ -5,7 +5,7 @@
 //! that was killed left behind is removed by the next. `LAB_INDEX` (1 to 25) keeps runs on one
 //! machine apart; `KEEP=1` leaves the lab up. Scenarios run side by side, each in a namespace of its
 //! own with an operator of its own; then those with VMs, fewer at once; and then alone those that need the
-//! cluster to themselves.
+//! cluster to themselves or are held to a clock.
 //! What a scenario that fails has to say is told at once, and again in the last lines.
 //!
 //! The lab needs root. Without it, what needs no lab is run, and the rest is shown as ignored.

@@ -240,10 +240,15 @@ mend() { ip neigh del "$host" dev "$ns"; }
 drain() { inside rm -f "$d/disk/filler"; }
 fill() {  # BYTES
     [[ ${1:-} =~ ^[0-9]+$ ]] || die "fill DIR INDEX BYTES"
-    drain
-    local free; free=$(inside stat -f -c '%a*%S' "$d/disk"); free=$((free))
-    ((free > $1)) || return 0
-    inside fallocate -l $((free - $1)) "$d/disk/filler"
+    local free _
+    for _ in {1..20}; do
+        drain
+        free=$(inside stat -f -c '%a*%S' "$d/disk"); free=$((free))
+        ((free > $1)) || return 0
+        # Guests and transfers may have taken some of it meanwhile.
+        ! inside fallocate -l $((free - $1)) "$d/disk/filler" || return 0
+    done
+    die "the pool of hypervisor $n fills and empties too fast"
 }
 
 case $verb in

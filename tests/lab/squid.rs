@@ -20,7 +20,7 @@ use tokio::{net::TcpStream, time::sleep};
 /// Debian's user `proxy`.
 const PROXY_USER: u32 = 13;
 /// Squid is up in well under a second; a loaded machine may take longer.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_mins(1);
 /// What the names of Squids begin with; then come the process that started it, an x and a number.
 const PREFIX: &str = "labsquid";
 /// Distinguishes the Squids of one process.

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 type Outcome = Result<(), String>;
 
 /// Long enough for a busy machine, short enough to notice.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Installs both definitions from the files that ship, and waits until the API serves them.
 pub async fn install(client: &Client) -> Outcome {

@@ -15,7 +15,7 @@ use std::{fs, path::Path, time::Duration};
 const BY_RIGHT: &str =
     "providers: [{name: by-right, type: kubernetes, kubernetes: {image: 'lab.local/squid:1'}}]";
 /// How long it takes until rights count.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Two replicas that are elected among, with no more rights than one of them needs.
 pub async fn a_second_replica_may_lead(scene: Scene) -> anyhow::Result<()> {

@@ -26,16 +26,13 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
     // The longest come first, so that nobody waits for them at the end.
     trials.extend(scenarios![stage.trial:
         faults::killed_at_every_write,
-        faults::a_hung_call_delays_one_object,
     ]);
     trials.extend(scenarios![stage.bare: gcp_faults::no_trouble_makes_two_vms_of_one_proxy]);
     trials.extend(scenarios![stage.scene:
-        leader::stopped_frozen_and_killed,
         leader::stalled_and_cut_off,
         lifecycle::drift_is_noticed,
         faults::killed_after_every_write,
         faults::killed_amid_a_crowd,
-        faults::black_holes_delay_nobody,
     ]);
     for (name, run) in cli::SCENARIOS {
         trials.push(stage.bare(name, move || async move {
@@ -59,7 +56,6 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         gcp_credentials::a_user_makes_an_instance,
     ]);
     trials.extend(scenarios![stage.scene:
-        lifecycle::a_managed_proxy_lives_and_goes,
         lifecycle::an_external_proxy_lives_and_goes,
         lifecycle::ten_at_once,
         lifecycle::the_finalizer_comes_before_the_pod,
@@ -92,10 +88,7 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         ops::metrics_tell_what_happened,
         ops::it_says_how_it_is,
         ops::logs_are_json_lines,
-        ops::sigterm_ends_it_in_the_middle_of_work,
         ops::a_full_disk_for_logs_is_not_missed,
-        shutdown::under_load_it_ends_in_order,
-        shutdown::told_twice_it_ends_at_once,
         traces::an_apply_is_one_tree_over_http,
         traces::an_apply_is_one_tree_over_grpc,
         traces::a_request_continues_its_callers_trace,
@@ -232,9 +225,16 @@ async fn fuzzed(scene: Scene, token: Option<&'static str>) -> anyhow::Result<()>
         .map_err(Error::msg)
 }
 
-/// Those that need the cluster to themselves.
+/// Those that need the cluster to themselves, and those that hold the operator to a clock: beside others, it
+/// would be the machine that they measure.
 pub fn alone(stage: &Stage) -> Vec<Trial> {
-    Vec::from(scenarios![stage.scene:
+    let mut trials = Vec::from(scenarios![stage.scene:
+        lifecycle::a_managed_proxy_lives_and_goes,
+        ops::sigterm_ends_it_in_the_middle_of_work,
+        shutdown::under_load_it_ends_in_order,
+        shutdown::told_twice_it_ends_at_once,
+        faults::black_holes_delay_nobody,
+        leader::stopped_frozen_and_killed,
         guards::an_unreadable_object_stands_in_nobodys_way,
         faults::a_frozen_api_server,
         faults::a_restarted_api_server,
@@ -243,7 +243,9 @@ pub fn alone(stage: &Stage) -> Vec<Trial> {
         faults::a_frozen_kubelet,
         leader::all_cut_off,
         chaos::a_monkey_changes_nothing,
-    ])
+    ]);
+    trials.extend(scenarios![stage.trial: faults::a_hung_call_delays_one_object]);
+    trials
 }
 
 fn definitions(stage: &Stage) -> Vec<Trial> {

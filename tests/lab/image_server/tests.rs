@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// More than one piece, and no multiple of one.
 const SIZE: usize = 600_001;
 

@@ -14,7 +14,7 @@ use std::{
 use tempfile::TempDir;
 
 /// A start that fails must fail soon; a busy machine gets some grace.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder for files and a listener in the place of an API server.
 pub struct Place {

@@ -27,7 +27,7 @@ const PACE: Pace = Pace {
     interval: Duration::from_millis(5),
     min_age: Duration::ZERO,
 };
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Known(HashSet<String>);
 

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 /// It is up in well under a second; a loaded machine may take longer.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_mins(1);
 
 /// How an sshd is to be.
 #[derive(Default)]

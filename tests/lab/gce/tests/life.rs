@@ -6,7 +6,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn an_instance_is_born_lives_and_goes() {
