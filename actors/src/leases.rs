@@ -23,7 +23,7 @@ use crate::{
     store::ProxyStore,
     system::{Actor, Addr, Broken, Context, Epoch, Reply, Work},
 };
-use journal::{Entry, Journal, JournalError};
+use journal::{Entry, Journal, JournalError, Writer};
 use ledger::Ledger;
 use loading::load;
 use now::Clock;
@@ -81,7 +81,7 @@ pub enum LeasesMsg {
     /// Count.
     Count(Reply<Counts>),
     /// The ledger is as its journal and the fleet's objects have it.
-    Loaded(Epoch, Result<Box<Ledger>, Broken>),
+    Loaded(Epoch, Result<(Writer, Box<Ledger>), Broken>),
     /// The journal has the batch.
     Journalled(Epoch, Result<(), JournalError>),
     /// Clear out what has ended.
@@ -112,6 +112,7 @@ pub struct LeaseDeps {
 pub struct LeasesActor {
     deps: Arc<LeaseDeps>,
     ledger: Ledger,
+    writer: Writer,
     loading: Work,
     /// What came before the journal was read.
     early: Vec<LeasesMsg>,
@@ -131,6 +132,7 @@ impl LeasesActor {
         Self {
             ledger: Ledger::new(deps.terms),
             deps,
+            writer: Writer::default(),
             loading: Work::default(),
             early: Vec::new(),
             append: Work::default(),
@@ -143,10 +145,11 @@ impl LeasesActor {
 
     fn loaded(
         &mut self,
-        ledger: Result<Box<Ledger>, Broken>,
+        loaded: Result<(Writer, Box<Ledger>), Broken>,
         cx: &mut Context<LeasesMsg>,
     ) -> Result<(), Broken> {
-        self.ledger = *ledger?;
+        let (writer, ledger) = loaded?;
+        (self.writer, self.ledger) = (writer, *ledger);
         self.deps.fleet.hint(FleetMsg::Announce);
         for message in std::mem::take(&mut self.early) {
             self.handle(message, cx)?;
@@ -229,6 +232,8 @@ impl Actor for LeasesActor {
                     }
                 }
             }
+            // Granted to nobody, it would keep a slot for as long as it lasts.
+            LeasesMsg::Acquire(_, _, reply) if reply.is_closed() => {}
             LeasesMsg::Acquire(request, key, reply) => {
                 let acquired = self.acquire(&request, key.as_deref());
                 return self.answer(reply, acquired, me);

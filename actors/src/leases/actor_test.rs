@@ -2,7 +2,7 @@
 
 use super::{
     Counts, LeaseDeps, LeasesActor, LeasesMsg,
-    journal::{Entry, Journal, JournalError, Record, memory::MemoryJournal},
+    journal::{Entry, Journal, JournalError, Record, Writer, memory::MemoryJournal},
     now::Clock,
     terms::{AcquireError, AcquireRequest, Candidate, Grant, ViewFilter},
 };
@@ -35,7 +35,11 @@ struct Slow {
 }
 
 impl Journal for Slow {
-    fn append(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
+    fn append(
+        &self,
+        writer: Writer,
+        entries: Vec<Entry>,
+    ) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
             self.begun.fetch_add(1, SeqCst);
             tokio::task::yield_now().await;
@@ -47,11 +51,11 @@ impl Journal for Slow {
                 });
             }
             self.batches.lock().unwrap().push(entries.len());
-            self.journal.append(entries).await
+            self.journal.append(writer, entries).await
         })
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Record>, JournalError>> {
+    fn load(&self) -> BoxFuture<'_, Result<(Writer, Vec<Record>), JournalError>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.loads.acquire().await.expect("open").forget();
@@ -265,6 +269,19 @@ async fn what_comes_before_the_journal_is_read_is_answered_after() {
     assert!(matches!(first, Ok(Ok(_))));
     assert!(matches!(second, Ok(Err(AcquireError::NoMatch(_)))));
     b.loaded().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gave_up_waiting_is_granted_nothing() {
+    let mut b = bench(0).await;
+    b.offer(1);
+    b.journal.appends.add_permits(OPEN);
+    let impatient = tokio::time::timeout(SECOND, b.acquire()).await;
+    assert!(impatient.is_err(), "it was answered");
+    b.journal.loads.add_permits(1);
+    b.loaded().await;
+    assert_eq!(b.counts().await.leases, 0);
+    assert!(matches!(b.acquire().await, Ok(Ok(_))), "its slot is taken");
 }
 
 #[tokio::test(start_paused = true)]

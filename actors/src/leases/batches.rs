@@ -32,8 +32,8 @@ impl LeasesActor {
             answer();
             return Ok(());
         }
-        let journal = Arc::clone(&self.deps.journal);
-        let mut append = Box::pin(async move { journal.append(entries).await });
+        let (journal, writer) = (Arc::clone(&self.deps.journal), self.writer);
+        let mut append = Box::pin(async move { journal.append(writer, entries).await });
         // A journal in memory is done at once, and then neither a task nor a message is needed.
         match (&mut append).now_or_never() {
             Some(Ok(())) => answer(),
@@ -74,11 +74,9 @@ impl LeasesActor {
             return Ok(());
         }
         self.under_way = std::mem::take(&mut self.waiting);
-        let (journal, entries) = (
-            Arc::clone(&self.deps.journal),
-            std::mem::take(&mut self.entries),
-        );
-        self.append_in_task(async move { journal.append(entries).await }, me);
+        let (journal, writer) = (Arc::clone(&self.deps.journal), self.writer);
+        let entries = std::mem::take(&mut self.entries);
+        self.append_in_task(async move { journal.append(writer, entries).await }, me);
         Ok(())
     }
 }

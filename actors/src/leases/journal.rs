@@ -19,15 +19,25 @@ pub trait Journal: Send + Sync + 'static {
     /// Makes `entries` durable, all or none, in order; done only when a crash can no longer undo them.
     ///
     /// # Errors
-    /// When that is in doubt. The ledger that made the entries is then ahead of its journal: drop it and restore.
-    fn append(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>>;
+    /// When that is in doubt, or another writer has come since. The ledger that made the entries is then ahead of
+    /// its journal: drop it and restore.
+    fn append(
+        &self,
+        writer: Writer,
+        entries: Vec<Entry>,
+    ) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// All records, in any order.
+    /// All records, in any order, and the right to append from here on, which whoever had it loses: a ledger that
+    /// was killed amid an answer may still be about to write, and its successor would never know of that lease.
     ///
     /// # Errors
     /// When they cannot be read; never a part of them.
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Record>, JournalError>>;
+    fn load(&self) -> BoxFuture<'_, Result<(Writer, Vec<Record>), JournalError>>;
 }
+
+/// One who has loaded a journal, and writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writer(pub(super) u64);
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! How a ledger is loaded, from its journal and what the fleet said last, and how it is dropped.
 
-use super::{LeaseDeps, LeasesActor, broken, ledger::Ledger, terms::Candidate};
+use super::{LeaseDeps, LeasesActor, broken, journal::Writer, ledger::Ledger, terms::Candidate};
 use crate::{proxy, system::Broken};
 use std::{sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ const REST: Duration = Duration::from_secs(1);
 
 /// The ledger that wrote the journal, with the pool. In a large fleet it takes tens of milliseconds, so it is not
 /// made in the actor.
-pub(super) async fn load(deps: Arc<LeaseDeps>) -> Result<Box<Ledger>, Broken> {
-    let records = deps.journal.load().await.map_err(|error| broken(&error))?;
+pub(super) async fn load(deps: Arc<LeaseDeps>) -> Result<(Writer, Box<Ledger>), Broken> {
+    let (writer, records) = deps.journal.load().await.map_err(|error| broken(&error))?;
     let made = tokio::task::spawn_blocking(move || {
         Box::new(Ledger::restore(
             deps.terms,
@@ -19,8 +19,10 @@ pub(super) async fn load(deps: Arc<LeaseDeps>) -> Result<Box<Ledger>, Broken> {
             deps.clock.now(),
         ))
     });
-    made.await
-        .map_err(|error| Broken(format!("the ledger could not be made: {error}")))
+    let ledger = made
+        .await
+        .map_err(|error| Broken(format!("the ledger could not be made: {error}")))?;
+    Ok((writer, ledger))
 }
 
 fn pool(deps: &LeaseDeps) -> Vec<Arc<Candidate>> {

@@ -4,7 +4,7 @@ use super::{Ledger, model::Model};
 use crate::{
     key::ProxyKey,
     leases::{
-        journal::{Journal, memory::MemoryJournal},
+        journal::{Journal, Writer, memory::MemoryJournal},
         now::Now,
         terms::{
             AcquireError, AcquireRequest, Candidate, Granted, LeaseId, ReportResult, Terms,
@@ -128,6 +128,7 @@ struct Life {
     ledger: Ledger,
     model: Model,
     journal: MemoryJournal,
+    writer: Writer,
     now: Now,
     asked: Vec<LeaseId>,
     /// A clock that is stepped misleads the next process, so a life has either steps or restarts.
@@ -145,6 +146,7 @@ impl Life {
             ledger: Ledger::new(terms),
             model: Model::new(terms),
             journal: MemoryJournal::default(),
+            writer: Writer::default(),
             now: Now {
                 life: 1,
                 mono: Duration::from_secs(100),
@@ -167,14 +169,15 @@ impl Life {
     fn journal(&mut self) {
         let entries = self.ledger.take_entries();
         self.journal
-            .append(entries)
+            .append(self.writer, entries)
             .now_or_never()
             .unwrap()
             .unwrap();
     }
 
     fn restore(&mut self) {
-        let records = self.journal.load().now_or_never().unwrap().unwrap();
+        let (writer, records) = self.journal.load().now_or_never().unwrap().unwrap();
+        self.writer = writer;
         let pool = self.model.fleet.clone();
         self.ledger = Ledger::restore(self.model.terms, records, pool, self.now);
     }
