@@ -129,7 +129,11 @@ fn refusal(code: u16) -> Answer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "the gate is closed", "code": code,
-        "reason": if code == 403 { "Forbidden" } else { "InternalError" },
+        "reason": match code {
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            _ => "InternalError",
+        },
     });
     Ok(Response::builder()
         .status(StatusCode::from_u16(code)?)

@@ -2,6 +2,7 @@
 
 use crate::lab::{
     Scene, eventually,
+    gate::{Fate, Gate},
     proxy::{PATIENCE, condition, proxy},
     squid::{self, Squid},
 };
@@ -12,6 +13,7 @@ use crds::{
     conditions::ConditionType,
     names::{FINALIZER, SKIP_CLEANUP},
 };
+use http::Method;
 use k8s_openapi::{
     api::core::v1::{LimitRange, Namespace, Pod, ResourceQuota},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -102,6 +104,19 @@ pub async fn a_permanent_error_is_latched(scene: Scene) -> anyhow::Result<()> {
     a.change(json!({"spec": {"maxLeases": 3}})).await?;
     a.becomes(Phase::Ready).await?;
     Ok(())
+}
+
+/// Whoever gives a right back touches no Proxy.
+pub async fn a_denial_is_outlived(scene: Scene) -> anyhow::Result<()> {
+    let gate = Gate::new(&scene).await?;
+    let _operator = gate.operator(&scene).start().await?;
+    gate.those(Fate::Refuse(401), |request| {
+        request.uri().path().ends_with("/pods") && request.method() == Method::POST
+    });
+    let a = scene.apply(proxy("a").managed_by("kubernetes")).await?;
+    a.says(ConditionType::Provisioned, "PermanentError").await?;
+    gate.open();
+    a.becomes(Phase::Ready).await.map(drop)
 }
 
 /// A pod of that name that is not ours is never taken over, and never deleted.
