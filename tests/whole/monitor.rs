@@ -12,10 +12,10 @@ use crds::{
     conditions::{self, ConditionType},
 };
 use http::Request;
-use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     client::Body,
 };
 use serde_json::json;
@@ -40,6 +40,25 @@ impl<'a> Provider<'a> {
     fn entry(&self) -> String {
         let name = &self.name;
         format!("{{name: {name}, type: kubernetes, kubernetes: {{image: 'lab.local/squid:1'}}}}")
+    }
+
+    /// Another operator has checked it at this time.
+    async fn is_kept_by(&self, instance: &str, checked: Timestamp) -> anyhow::Result<()> {
+        let all: Api<ProviderHealth> = Api::all(self.scene.lab().client.clone());
+        let mut object = json!({
+            "apiVersion": "crawl.example.com/v1alpha1",
+            "kind": "ProviderHealth",
+            "metadata": {"name": self.name, "labels": {
+                "app.kubernetes.io/managed-by": "proxy-operator",
+                "app.kubernetes.io/instance": instance,
+            }},
+        });
+        let own = PatchParams::apply("another").force();
+        all.patch(&self.name, &own, &Patch::Apply(&object)).await?;
+        object["status"] = json!({"lastCheckTime": checked.to_string()});
+        all.patch_status(&self.name, &own, &Patch::Apply(&object))
+            .await?;
+        Ok(())
     }
 
     async fn get(&self) -> anyhow::Result<Option<ProviderHealth>> {
@@ -243,7 +262,9 @@ pub async fn objects_come_and_go_with_the_config(scene: Scene) -> anyhow::Result
          hosts: [{{name: h1, address: '127.0.0.1:1', user: u, bridge: b}}]}}}}",
         other.name
     );
-    let both = format!("providers: [{}, {hosts}]", one.entry());
+    let taken = Provider::new(&scene, "taken");
+    taken.is_kept_by("another", Timestamp::now()).await?;
+    let both = format!("providers: [{}, {hosts}, {}]", one.entry(), taken.entry());
     let alone = format!("providers: [{}]", one.entry());
     let strays = ["proxy-operator", "somebody"].map(|by| {
         let stray = Provider::new(&scene, &format!("stray-{by}"));
@@ -270,12 +291,31 @@ pub async fn objects_come_and_go_with_the_config(scene: Scene) -> anyhow::Result
     ensure!(other.up(&operator).await? == Some(0));
     let counted = format!("provider=\"{}\"", other.name);
     ensure!(operator.scrape().await?.contains(&counted));
+    // Two may have chosen the same name. Only one keeps the object, as long as it is there.
+    eventually("that is told", ROUNDS, || async {
+        let log = operator.log()?;
+        Ok(log
+            .contains("kept by another operator, another")
+            .then_some(()))
+    })
+    .await?;
+    let kept = taken.get().await?.context("an object")?;
+    ensure!(kept.labels()["app.kubernetes.io/instance"] == "another");
+    ensure!(target(Some(&kept)).is_none(), "{:?}", kept.status);
+    let long_ago = Timestamp::now() - Duration::from_mins(11);
+    taken.is_kept_by("another", long_ago).await?;
+    let ours = taken.says("Reachable").await?;
+    ensure!(ours.labels()["app.kubernetes.io/instance"] == scene.namespace());
+    taken.is_kept_by("another", Timestamp::now()).await?;
+
     operator.configure(&alone)?;
     other.until("gone", |health| health.is_none()).await?;
     let scrape = operator.scrape().await?;
     ensure!(!scrape.contains(&counted), "{scrape}");
     ensure!(other.up(&operator).await?.is_none());
     ensure!(one.up(&operator).await? == Some(1));
+    ensure!(taken.get().await?.is_some(), "it was somebody else's");
+    all.delete(&taken.name, &DeleteParams::default()).await?;
 
     operator.stop().await?;
     let off = scene.operator().with_providers(&alone);
