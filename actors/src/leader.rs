@@ -21,9 +21,10 @@ mod tests;
 use crate::system::{Actor, Addr, Broken, ChildSpec, Context, Epoch, Policy, Reply, Work};
 use election::{Change, Election, Seen, Unanswered, Written};
 use elector::{Ask, Candidate, Elector, Next, Pace, Tenure};
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use standing::{Office, Past};
 use std::{
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -188,7 +189,11 @@ impl LeaderActor {
         let (election, me) = (Arc::clone(&campaign.election), me.clone());
         campaign.asking.start(|epoch| async move {
             tokio::time::sleep(next.after).await;
-            let answer = answer(election.as_ref(), next.ask).await;
+            let asked = AssertUnwindSafe(answer(election.as_ref(), next.ask));
+            // Without an answer nothing would be asked any more.
+            let answer = asked.catch_unwind().await.unwrap_or_else(|_| {
+                Answer::None(Unanswered("the call to the API server panicked".into()))
+            });
             me.hint(LeaderMsg::Answered(epoch, answer));
         });
     }
@@ -198,20 +203,22 @@ impl LeaderActor {
             return;
         };
         let (elector, now) = (&mut campaign.elector, Instant::now());
+        // That there is no record says little: where none can be made, every other answer is that.
+        let tells = !matches!(answer, Answer::Read(None));
         let next = match answer {
             Answer::Read(seen) => elector.heard(now, seen),
             Answer::Written(sent, change, written) => elector.wrote(sent, now, change, written),
             Answer::None(Unanswered(error)) => {
                 if !std::mem::replace(&mut campaign.deaf, true) {
-                    tracing::warn!(error, "the record of the election does not answer");
+                    tracing::warn!(error, "nothing is heard of the record of the election");
                 }
                 let next = elector.unanswered();
                 self.settle(cx);
                 return self.ask(next, cx.me());
             }
         };
-        if std::mem::take(&mut campaign.deaf) {
-            tracing::info!("the record of the election answers again");
+        if tells && std::mem::take(&mut campaign.deaf) {
+            tracing::info!("the record of the election is heard of again");
         }
         self.settle(cx);
         self.ask(next, cx.me());

@@ -60,13 +60,14 @@ impl Election for LeaseElection {
                     ..PatchParams::default()
                 };
                 let patch = Patch::Merge(&lease);
-                within(conflicts(api.patch(NAME, &params, &patch))).await?
+                within(conflicts(api.patch(NAME, &params, &patch), &[404, 409])).await?
             } else {
                 let params = PostParams {
                     field_manager: ours,
                     ..PostParams::default()
                 };
-                within(conflicts(api.create(&params, &lease))).await?
+                // That its namespace is not there is no conflict: nobody would ever lead, and nobody say why.
+                within(conflicts(api.create(&params, &lease), &[409])).await?
             };
             Ok(match written {
                 Some(lease) => Written::Done(version(&lease)),
@@ -87,9 +88,12 @@ async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Una
 }
 
 /// None where the object is not as it was read: changed, made or deleted meanwhile.
-async fn conflicts<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<Option<T>> {
+async fn conflicts<T>(
+    call: impl Future<Output = kube::Result<T>>,
+    codes: &[u16],
+) -> kube::Result<Option<T>> {
     match call.await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
+        Err(kube::Error::Api(status)) if codes.contains(&status.code) => Ok(None),
         answer => answer.map(Some),
     }
 }

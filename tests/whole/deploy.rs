@@ -71,6 +71,27 @@ pub async fn a_second_replica_may_lead(scene: Scene) -> anyhow::Result<()> {
     led
 }
 
+/// Nobody would ever lead, and nobody know why.
+pub async fn a_missing_namespace_of_the_election_is_told(scene: Scene) -> anyhow::Result<()> {
+    let operator = scene
+        .operator()
+        .env("PROXY_OPERATOR_LEADER_ELECT", "true")
+        .env("PROXY_OPERATOR_LEADER_ELECTION_NAMESPACE", "no-such")
+        .env("POD_IP", "127.0.0.1")
+        .start()
+        .await?;
+    let told = || operator.said("nothing is heard of the record of the election");
+    let said = eventually("it is told", PATIENCE, || async {
+        Ok(told()?.into_iter().next())
+    })
+    .await?;
+    ensure!(said["error"].to_string().contains("no-such"), "{said}");
+    // It is tried each second.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    ensure!(told()?.len() == 1, "{:?}", told()?);
+    Ok(())
+}
+
 /// An operator with the rights of the deployed one, and no others.
 async fn leads_by_right(scene: &Scene) -> anyhow::Result<()> {
     let namespace = scene.namespace();
