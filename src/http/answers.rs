@@ -4,10 +4,12 @@ use super::lease_id;
 use actors::leases::terms::{Grant, View};
 use bytes::Bytes;
 use crds::Phase;
+use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, convert::Infallible};
 use warp::{
+    Reply as _,
     http::{HeaderValue, StatusCode, header},
     reply::Response,
 };
@@ -137,17 +139,39 @@ impl<'a> From<&'a Grant> for Lease<'a> {
 
 /// An answer with `value` as its body.
 pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let (status, body) = serialised(status, value);
+    let mut response = content("application/json", body);
+    *response.status_mut() = status;
+    response
+}
+
+/// A 200 with `value` as its body, which holds `place` until all of it is sent.
+pub fn large_json(value: &impl Serialize, place: impl Send + Sync + 'static) -> Response {
+    let (status, body) = serialised(StatusCode::OK, value);
+    let length = HeaderValue::from(body.len());
+    let sent = stream::iter([Ok::<_, Infallible>(body)]);
+    // The stream is dropped when it was asked for more: that is when the one piece that it has is sent.
+    let sent = sent.inspect(move |_| _ = &place);
+    let mut response = warp::reply::stream(sent).into_response();
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(header::CONTENT_LENGTH, length);
+    response
+}
+
+fn serialised(status: StatusCode, value: &impl Serialize) -> (StatusCode, Vec<u8>) {
     // The types here cannot fail to serialise: string keys only, no maps of our own making.
-    let (status, body) = match serde_json::to_vec(value) {
+    match serde_json::to_vec(value) {
         Ok(body) => (status, body),
         Err(error) => {
             tracing::error!(%error, "an answer did not serialise");
             (StatusCode::INTERNAL_SERVER_ERROR, Vec::new())
         }
-    };
-    let mut response = content("application/json", body);
-    *response.status_mut() = status;
-    response
+    }
 }
 
 /// A 200 with `body`.

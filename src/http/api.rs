@@ -38,6 +38,8 @@ use warp::{
     reply::Response,
 };
 
+/// Lists being answered at a time: of a large fleet one is megabytes, until the last byte of it is sent.
+const LISTS: usize = 32;
 /// The longest `Idempotency-Key`.
 const MAX_KEY: usize = 128;
 
@@ -70,6 +72,7 @@ pub struct Api<D> {
     metrics: HttpMetrics,
     settings: Settings,
     in_flight: Semaphore,
+    lists: Arc<Semaphore>,
     document: Bytes,
     forward: Option<Forward>,
 }
@@ -98,6 +101,7 @@ impl<D: Desk> Api<D> {
             desk,
             metrics: HttpMetrics::new(registry)?,
             in_flight: Semaphore::new(settings.in_flight),
+            lists: Arc::new(Semaphore::new(LISTS)),
             document: Bytes::from(document.to_string()),
             auth,
             settings,
@@ -270,10 +274,12 @@ impl<D: Desk> Api<D> {
 
     async fn list(&self, query: &str) -> Result<Response, Refusal> {
         let filter = query::filter(query)?;
+        let place = Arc::clone(&self.lists).try_acquire_owned();
+        let place = place.map_err(|_| Refusal::Overloaded)?;
         let views = self.at_desk(self.desk.views(filter)).await?;
         let proxies: Vec<_> = views.iter().map(ProxyView::from).collect();
         let count = proxies.len();
-        Ok(json(StatusCode::OK, &ProxyList { proxies, count }))
+        Ok(answers::large_json(&ProxyList { proxies, count }, place))
     }
 
     async fn proxy(&self, [namespace, name]: Captures<'_>) -> Result<Response, Refusal> {

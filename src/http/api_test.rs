@@ -1,10 +1,13 @@
+use super::{LISTS, answers};
 use crate::http::{
     Auth, Limits, Settings, Unavailable,
     testing::{LedgerDesk, Served, proxy, served, served_with},
 };
 use actors::leases::terms::Candidate;
+use http_body_util::BodyExt as _;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 pub(super) const NOBODYS: &str = "/v1/leases/AAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -220,6 +223,44 @@ async fn one_request_too_many_is_answered_503() {
         assert_eq!(answer.await.expect("ends").status, 200);
     }
     assert_eq!(api.get("/v1/proxies").await.status, 200);
+}
+
+#[tokio::test]
+async fn one_list_too_many_is_answered_503_and_other_requests_are_not() {
+    let desk = fleet();
+    let api = served(desk.clone()).await;
+    desk.close_gate();
+    let request = api.request("GET", "/v1/proxies");
+    let hanging: Vec<_> = (0..LISTS)
+        .map(|_| tokio::spawn(Served::send(request.try_clone().expect("no body"))))
+        .collect();
+    let lists = u32::try_from(LISTS).expect("few");
+    desk.came.acquire_many(lists).await.expect("open").forget();
+    let refused = Served::send(request).await;
+    assert_eq!(refused.refusal(), "503 overloaded");
+    desk.open_gate();
+    for answer in hanging {
+        assert_eq!(answer.await.expect("ends").status, 200);
+    }
+    let list = api.get("/v1/proxies").await;
+    assert_eq!(list.status, 200);
+    assert_eq!(
+        list.header("content-length"),
+        list.body.to_string().len().to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_large_answer_holds_its_place_until_it_is_sent() {
+    let places = Arc::new(Semaphore::new(1));
+    let place = Arc::clone(&places).try_acquire_owned().expect("free");
+    let mut body = answers::large_json(&["a"], place).into_body();
+    let piece = body.frame().await.expect("a piece").expect("no error");
+    assert_eq!(piece.into_data().expect("data"), "[\"a\"]");
+    assert_eq!(places.available_permits(), 0);
+    assert!(body.frame().await.is_none());
+    drop(body);
+    assert_eq!(places.available_permits(), 1);
 }
 
 #[tokio::test]
