@@ -48,7 +48,8 @@ use actors::{
     connection::ConnectionActor,
     leader::standing::Standing,
     provider::contract::{
-        CreateRequest, Created, Instance, Operation, Provider, ProviderError, TargetCheck,
+        CreateRequest, Created, ErrorClass, Instance, Operation, Provider, ProviderError,
+        TargetCheck,
     },
     system::{Addr, AskError, ChildSpec, Reply},
 };
@@ -141,9 +142,10 @@ impl KvmProvider {
     }
 
     /// The VM of the proxy with this UID on any host, if it is not `id`. As long as one of the hosts does not
-    /// answer, nobody knows.
+    /// answer, nobody knows; what is wrong there is no fault of this proxy's spec.
     async fn elsewhere(&self, uid: &str, id: &str) -> Result<Option<String>, ProviderError> {
         let all = self.list().await.map_err(|error| ProviderError {
+            class: ErrorClass::Transient,
             operation: Operation::Create,
             id: Some(id.to_owned()),
             ..error

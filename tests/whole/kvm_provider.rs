@@ -89,6 +89,7 @@ pub fn scenarios() -> Vec<Scenario> {
         lists::leftovers_are_listed,
         lists::a_host_that_is_gone_from_the_config,
         lists::a_host_that_is_down_is_named,
+        lists::a_host_without_its_pool_hides_nothing,
         lists::what_nobody_recorded_is_found_on_another_host,
         lists::rotated_files_count_without_a_restart,
         checks::a_check_waits_for_no_transfer,

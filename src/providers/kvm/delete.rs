@@ -1,7 +1,7 @@
 //! Deleting: the domain first, since it holds the volumes open; each step may find its work done.
 
 use super::{
-    classify::{is, refused, unless_absent},
+    classify::{is, unless_absent},
     create::{look_up, marks},
     error::HostError,
     images,
@@ -76,12 +76,8 @@ pub fn volumes_of(
     name: &str,
     mark: &str,
 ) -> Answer<Vec<(String, StorageVol)>> {
-    let found = rpc("virStoragePoolLookupByName", pool, || {
-        connect.lookup_storage_pool_by_name(pool)
-    });
-    let in_pool = match found {
-        Err(fault) if is(&fault, sys::VIR_ERR_NO_STORAGE_POOL) => return Ok(Vec::new()),
-        found => found.map_err(|fault| refused(format!("look up pool {pool}"), &fault))?,
+    let Some(in_pool) = images::pool_if_any(connect, pool)? else {
+        return Ok(Vec::new());
     };
     let mut all = Vec::new();
     for volume in [

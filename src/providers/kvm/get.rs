@@ -12,8 +12,8 @@ use super::{
 use actors::provider::contract::{ErrorClass, Instance, InstanceState};
 use std::{net::IpAddr, sync::Arc};
 use virt::domain::{
-    Domain, DomainPausedReason, DomainState, DomainStateEnum, DomainStateReason,
-    DomainStateReasonEnum,
+    Domain, DomainPausedReason, DomainPausedReasonEnum, DomainState, DomainStateEnum,
+    DomainStateReason, DomainStateReasonEnum,
 };
 
 /// The instance of this name.
@@ -65,11 +65,8 @@ pub fn instance(domain: &Domain, host: &str, name: &str) -> Answer<Instance> {
     let failed = |fault| refused(format!("look at domain {name}"), &fault);
     let info = rpc("virDomainGetInfo", name, || domain.info()).map_err(failed)?;
     let (mut state, mut trouble) = (state_of(info.state), None);
-    if info.state.is(DomainState::Paused) && pauses_for_io(domain, name)? {
-        state = InstanceState::Provisioning;
-        trouble = Some(format!(
-            "domain {name} is paused by an I/O error of its disk: is there space in the pool?"
-        ));
+    if info.state.is(DomainState::Paused) {
+        (state, trouble) = paused(domain, name)?;
     }
     let marks = marks(domain, name)?;
     let (uid, installation, created_at) = marks.map_or_else(Default::default, |marks| {
@@ -86,21 +83,32 @@ pub fn instance(domain: &Domain, host: &str, name: &str) -> Answer<Instance> {
     })
 }
 
-/// Whether a paused domain is paused by an error of its disk.
-fn pauses_for_io(domain: &Domain, name: &str) -> Answer<bool> {
+/// What it means that a domain is paused, and what is wrong with it. By somebody's hand: it does not run.
+fn paused(domain: &Domain, name: &str) -> Answer<(InstanceState, Option<String>)> {
     // virt 0.5 drops the error of this call and gives a state of -1: hence not for the state itself, of
     // which an unknown one would be taken for a domain that has to go.
     let (state, reason) = rpc("virDomainGetState", name, || domain.state())
         .map_err(|fault| refused(format!("look at domain {name}"), &fault))?;
     match reason {
-        DomainStateReasonEnum::Known(DomainStateReason::Paused(why)) => {
-            Ok(why.is(DomainPausedReason::IOError))
-        }
-        DomainStateReasonEnum::Known(_) => Ok(false),
+        DomainStateReasonEnum::Known(DomainStateReason::Paused(why)) => Ok(meaning(why, name)),
+        DomainStateReasonEnum::Known(_) => Ok((InstanceState::Stopped, None)),
         DomainStateReasonEnum::Unknown(_) => {
             let message = format!("look at domain {name}: its state is {:?}", state.to_raw());
             Err(HostError::transient(message))
         }
+    }
+}
+
+fn meaning(why: DomainPausedReasonEnum, name: &str) -> (InstanceState, Option<String>) {
+    match why.known() {
+        // For as long as libvirt sets it up, which takes minutes on a slow host.
+        Some(DomainPausedReason::StartingUp) => (InstanceState::Provisioning, None),
+        Some(DomainPausedReason::IOError) => {
+            let space = "is there space in the pool?";
+            let trouble = format!("domain {name} is paused by an I/O error of its disk: {space}");
+            (InstanceState::Provisioning, Some(trouble))
+        }
+        _ => (InstanceState::Stopped, None),
     }
 }
 

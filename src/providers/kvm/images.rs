@@ -8,7 +8,7 @@ mod fetch;
 mod store;
 
 use super::{
-    classify::{refused, unless_absent},
+    classify::{is, refused, unless_absent},
     config::{self, Firmware, Format, ImageUrl, Name, Sha256Hex},
     error::HostError,
     libvirt::{Libvirt, RPC, rpc},
@@ -18,7 +18,7 @@ use super::{
 };
 use fetch::Download;
 use std::fmt;
-use virt::{storage_pool::StoragePool, storage_vol::StorageVol};
+use virt::{storage_pool::StoragePool, storage_vol::StorageVol, sys};
 
 /// The largest marker that is read.
 const LARGEST_MARKER: usize = 64 << 10;
@@ -107,7 +107,7 @@ pub fn find(connect: &Libvirt, pool: &str, image: &Image) -> Answer<Option<Base>
         let newer = newest
             .as_ref()
             .is_none_or(|(_, other)| other.fetched_at < marker.fetched_at);
-        if marker.url == image.url.to_string() && newer {
+        if marker.is_from(&image.url) && newer {
             newest = Some((base, marker));
         }
     }
@@ -202,6 +202,22 @@ pub fn pool(connect: &Libvirt, name: &str) -> Answer<StoragePool> {
         connect.lookup_storage_pool_by_name(name)
     })
     .map_err(|fault| refused(format!("look up pool {name}"), &fault))
+}
+
+/// The pool of this name; `None` when libvirt vouches that there is none.
+///
+/// # Errors
+/// When libvirt cannot tell.
+pub fn pool_if_any(connect: &Libvirt, name: &str) -> Answer<Option<StoragePool>> {
+    let found = rpc("virStoragePoolLookupByName", name, || {
+        connect.lookup_storage_pool_by_name(name)
+    });
+    match found {
+        Err(fault) if is(&fault, sys::VIR_ERR_NO_STORAGE_POOL) => Ok(None),
+        found => found
+            .map(Some)
+            .map_err(|fault| refused(format!("look up pool {name}"), &fault)),
+    }
 }
 
 /// All volumes of a pool, with their names. One that goes meanwhile is left out.

@@ -73,8 +73,11 @@ fn ours(domain: &Domain, host: &str, name: &str, installation: &str) -> Option<I
 
 /// When the newest volume of each name was last written, in seconds since the epoch.
 fn owned_volumes(connect: &Libvirt, pool: &str, mark: &str) -> Answer<BTreeMap<String, i64>> {
-    let in_pool = images::pool(connect, pool)?;
     let mut found = BTreeMap::new();
+    // Where there is no pool there is nothing of ours in it, and the other hosts' orphans need not wait.
+    let Some(in_pool) = images::pool_if_any(connect, pool)? else {
+        return Ok(found);
+    };
     for (file, there) in images::volumes(&in_pool, pool)? {
         let Some(owner) = volume::owner(&file, mark) else {
             continue;

@@ -163,7 +163,7 @@ impl Rules<'_> {
         self.images.iter().any(|image| match &image.sha256 {
             Some(sha256) => volume::base_name(&image.key, sha256, image.format) == base,
             None => {
-                marker.url == image.url.to_string()
+                marker.is_from(&image.url)
                     && base.starts_with(&format!("base-{}-", image.key))
                     && base.ends_with(&format!(".{}", image.format))
             }
@@ -197,6 +197,7 @@ mod tests {
     fn marker(url: &str, fetched: i64) -> Marker {
         Marker {
             url: url.to_owned(),
+            url_key: volume::url_key(&url.parse().unwrap()),
             sha256: String::new(),
             size: 1,
             etag: None,
@@ -217,7 +218,7 @@ mod tests {
         let digest = "0123456789ab".to_owned() + &"0".repeat(52);
         let images = [
             image("pinned", "http://x/pinned", Some(&digest)),
-            image("latest", "http://x/latest", None),
+            image("latest", "http://x/latest?version=2", None),
         ];
         let volumes = [
             volume("base-pinned-0123456789ab.qcow2", OLD, None),
@@ -245,11 +246,11 @@ mod tests {
             ),
             (
                 "base-latest-aaaaaaaaaaaa.qcow2",
-                marker("http://x/latest", OLD),
+                marker("http://x/latest?version=2", OLD),
             ),
             (
                 "base-latest-bbbbbbbbbbbb.qcow2",
-                marker("http://x/before", OLD),
+                marker("http://x/latest?version=1", OLD),
             ),
             ("base-used-aaaaaaaaaaaa.qcow2", marker("http://x/used", OLD)),
             (

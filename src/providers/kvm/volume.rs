@@ -115,8 +115,10 @@ fn is_lower_hex(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Marker {
-    /// Where it was fetched from.
+    /// Where it was fetched from, without its query, which may hold a credential: for people.
     pub url: String,
+    /// [`url_key`] of all of it.
+    pub url_key: String,
     /// The digest of the whole, in lower-case hex.
     pub sha256: String,
     /// How many bytes it has.
@@ -126,6 +128,14 @@ pub struct Marker {
     pub etag: Option<String>,
     /// RFC 3339, UTC.
     pub fetched_at: String,
+}
+
+impl Marker {
+    /// Whether it was fetched from there.
+    #[must_use]
+    pub fn is_from(&self, url: &ImageUrl) -> bool {
+        self.url_key == url_key(url)
+    }
 }
 
 /// The XML of a volume of so many bytes, to be filled by an upload.

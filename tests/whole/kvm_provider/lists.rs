@@ -161,6 +161,24 @@ pub async fn what_nobody_recorded_is_found_on_another_host(
     Ok(())
 }
 
+/// What is on the others is listed, and what is left over there can go.
+pub async fn a_host_without_its_pool_hides_nothing(stand: &Stand<'_>) -> anyhow::Result<()> {
+    let bare = host_entry("bare", stand.other, "").replace("pool: default", "pool: no-such");
+    let hosts = host_entry(ZONE, stand.host, "") + &bare;
+    let provider = stand
+        .with(&Settings {
+            hosts,
+            ..stand.settings()
+        })
+        .await?;
+    let mut request = stand.order();
+    request.placement.zone = Some(ZONE.to_owned());
+    let id = created(&provider, &request).await?.id;
+    let listed = Provider::list(&*provider).await?;
+    ensure!(listed.iter().any(|vm| vm.id == id), "{listed:?}");
+    gone(&*provider, &id).await
+}
+
 pub async fn a_host_that_is_down_is_named(stand: &Stand<'_>) -> anyhow::Result<()> {
     let down =
         host_entry("down", stand.host, "").replace(&stand.host.address.to_string(), "127.0.0.1:1");

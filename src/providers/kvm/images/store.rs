@@ -278,6 +278,7 @@ impl Finish {
     fn mark(&self, connect: &Libvirt, in_pool: &StoragePool, name: &str) -> Answer<()> {
         let marker = Marker {
             url: self.image.url.to_string(),
+            url_key: names::url_key(&self.image.url),
             sha256: self.stored.sha256.as_str().to_owned(),
             size: self.stored.size,
             etag: self.etag.clone(),
