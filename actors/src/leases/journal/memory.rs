@@ -26,8 +26,11 @@ impl MemoryJournal {
         self.records.is_empty()
     }
 
-    /// Drops all records: somebody else granted leases meanwhile, and knew nothing of these.
+    /// Drops all records, and lets nobody write who has loaded them: somebody else granted leases meanwhile, and
+    /// knew nothing of these.
     pub fn clear(&self) {
+        let mut last = self.writer.write().unwrap_or_else(PoisonError::into_inner);
+        *last += 1;
         self.records.clear();
     }
 
@@ -147,6 +150,9 @@ mod tests {
         let (_, records) = loaded(&journal);
         assert_eq!(records.len(), 2, "{records:?}");
         assert!(!records.contains(&ended(2, 1)));
+        journal.clear();
+        appended(&journal, new, put(4)).unwrap_err();
+        assert!(journal.is_empty());
     }
 
     #[test]
