@@ -20,7 +20,7 @@ use tokio::{
 };
 
 /// A start that fails must fail soon; a busy machine gets some grace.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Those that every operator has.
 const SERVERS: [&str; 3] = ["api", "ops/metrics", "ops/health"];

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What is promised within 30 seconds, on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A Proxy of this name, probed every second at a page of the judge that is its own.
 pub fn proxy(name: &str) -> Draft {

@@ -29,7 +29,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 /// What the control plane does is quick, but the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Lines of an operator's log that are shown when its scenario fails.
 const TAIL: usize = 40;
 

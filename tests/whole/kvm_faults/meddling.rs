@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use crds::conditions::ConditionType;
 use std::{fs, time::Duration};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Stopped, paused, undefined, without a disk, without an image: everything is made whole again.
 pub async fn what_happens_behind_its_back_is_mended(scene: Scene) -> anyhow::Result<()> {

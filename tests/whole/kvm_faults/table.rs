@@ -34,7 +34,7 @@ enum Fault {
 const ON_A_LINE: usize = 3;
 /// Bytes that are left free at first, so that the file system can say where the rest went.
 const NO_ROOM: u64 = 64 << 10;
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 pub async fn a_killed_sshd(scene: Scene) -> anyhow::Result<()> {
     strikes(scene, Fault::Sshd, 2).await

@@ -20,9 +20,9 @@ use std::{
 
 /// From a fault that is over until nothing is left of it: some pauses of the operator's and a poll, on
 /// a busy machine.
-const CONVERGES: Duration = Duration::from_mins(2);
+const CONVERGES: Duration = Duration::from_mins(5);
 /// Until a fault is told: the keepalive takes most of a minute, and so may a call.
-const NOTICES: Duration = Duration::from_secs(100);
+const NOTICES: Duration = Duration::from_mins(4);
 
 impl Stand {
     /// Waits until each of these says in a condition that something is wrong, in words that name the
