@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/../.."
 
 index=${LAB_INDEX:-199}
-work=${TMPDIR:-/tmp}/egress-proxies-demo-gcp
+work=${TMPDIR:-/tmp}/egress-proxies-demo-gcp${LAB_INDEX:+-$LAB_INDEX}
 target=${CARGO_TARGET_DIR:-target}/debug
 fleet=demo-fleet
 zone=europe-west1-b
@@ -46,18 +46,17 @@ leave() {
     bash tests/lab/cluster.sh down "$work" "$index" >/dev/null 2>&1 || true
     exit $code
 }
-trap leave EXIT
-trap 'exit 130' INT TERM
-
 need cargo 'https://rustup.rs'
 [ "${GCP:-local}" = local ] || fail "GCP=$GCP: only GCP=local, the stand-in, is known"
 [ "$(id -u)" = 0 ] || fail 'bringing up an API server needs root'
 [ -z "${KUBECONFIG:-}" ] || fail 'GCP=local brings a cluster of its own up: unset KUBECONFIG'
 bash tests/lab/needs.sh
-mkdir -p "$work"; rm -f "$work/operator.log" "$work/gce.log" "$work/credentials.json" "$work/token"
 addresses
 gce_port=$((${DEMO_PORT:-18090} + 3)) endpoint=http://127.0.0.1:$((${DEMO_PORT:-18090} + 3))
-if (exec 3<>"/dev/tcp/127.0.0.1/$gce_port") 2>/dev/null; then fail "127.0.0.1:$gce_port is taken, by an earlier demo perhaps: end that, or set DEMO_PORT"; fi
+is_free "127.0.0.1:$gce_port"
+no_cluster
+begins
+mkdir -p "$work"; rm -f "$work/operator.log" "$work/gce.log" "$work/credentials.json" "$work/token"
 
 build --example gce
 

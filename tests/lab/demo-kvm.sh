@@ -12,7 +12,7 @@ cd "$(dirname "$(realpath "$0")")/../.."
 index=${LAB_INDEX:-199}
 # Hypervisors have numbers of their own; tests with the same LAB_INDEX count from here, too.
 hv=$index; ((index > 25)) || hv=$(((index - 1) * 8 + 1))
-work=${TMPDIR:-/tmp}/egress-proxies-demo-kvm
+work=${TMPDIR:-/tmp}/egress-proxies-demo-kvm${LAB_INDEX:+-$LAB_INDEX}
 target=${CARGO_TARGET_DIR:-target}/debug
 fleet=demo-fleet
 operator_pid='' judge_pid='' images_pid='' watch_pid=''
@@ -35,17 +35,17 @@ leave() {
     bash tests/lab/cluster.sh down "$work" "$index" >/dev/null 2>&1 || true
     exit $code
 }
-trap leave EXIT
-trap 'exit 130' INT TERM
-
 need cargo 'https://rustup.rs'
 [ "$(id -u)" = 0 ] || fail 'a hypervisor in namespaces of its own needs root'
 # A cluster of yours could be told of the VM, but the VM could not be told of your web: it sees the lab only.
 [ -z "${KUBECONFIG:-}" ] || fail 'KVM=1 brings a cluster of its own up: unset KUBECONFIG'
 bash tests/lab/needs.sh
-mkdir -p "$work/images"; rm -f "$work/operator.log"
 addresses
 images_port=$((${DEMO_PORT:-18090} + 3))
+is_free "127.0.0.1:$images_port"
+no_cluster
+begins
+mkdir -p "$work/images"; rm -f "$work/operator.log"
 
 build
 

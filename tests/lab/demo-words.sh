@@ -6,7 +6,7 @@ number=0 begun=$(date +%s%N)
 step() { number=$((number + 1)); begun=$(date +%s%N); printf '\n%s%2d. %s%s\n' "$bold" "$number" "$*" "$plain"; }
 took() { awk -v ns=$(($(date +%s%N) - begun)) -v done="${1:-done}" 'BEGIN {printf "    %s in %.1f s\n", done, ns / 1e9}'; }
 run() { printf '    $ %s\n' "$*"; "$@" 2>&1 | sed 's/^/      /'; }
-fail() { printf '\ndemo: %s\n' "$*" >&2; [ -f "$work/operator.log" ] && { echo "the operator's last words:"; tail -n 20 "$work/operator.log"; } >&2; exit 1; }
+fail() { printf '\ndemo: %s\n' "$*" >&2; [ -n "$operator_pid" ] && [ -f "$work/operator.log" ] && { echo "the operator's last words:"; tail -n 20 "$work/operator.log"; } >&2; exit 1; }
 need() { command -v "$1" >/dev/null || fail "needs $1${2:+: $2}"; }
 field() { python3 -c 'import json,sys
 value = json.load(sys.stdin)
@@ -18,8 +18,22 @@ addresses() {  # sets api, metrics, health and admin
     api=127.0.0.1:$port metrics=127.0.0.1:$((port + 1)) health=127.0.0.1:$((port + 2)) admin=127.0.0.1:$((port + 4))
     # An operator of an earlier KEEP=1 would answer in place of this one.
     for address in "$api" "$metrics" "$health" "$admin"; do
-        if (exec 3<>"/dev/tcp/${address/://}") 2>/dev/null; then fail "$address is taken, by an earlier demo perhaps: end that, or set DEMO_PORT"; fi
+        is_free "$address"
     done
+}
+is_free() { if answers "$1"; then fail "$1 is taken, by an earlier demo perhaps: end that, or set DEMO_PORT and LAB_INDEX"; fi; }
+answers() { timeout 2 bash -c "exec 3<>/dev/tcp/${1/://}" 2>/dev/null; }
+
+no_cluster() {  # an earlier one would be taken down for this one
+    answers "10.76.$index.1:443" || return 0
+    fail "a Kubernetes of LAB_INDEX $index is up, of an earlier demo perhaps. End it:
+    bash $PWD/tests/lab/cluster.sh down $work $index
+or set LAB_INDEX (1 to 199) and DEMO_PORT for another one beside it"
+}
+
+begins() {  # from here on there is something to clean up; before, nothing that is there may be touched
+    trap leave EXIT
+    trap 'exit 130' INT TERM
 }
 
 build() {  # with what else there is to build

@@ -7,6 +7,7 @@
 #   KUBECONFIG=… tests/lab/demo.sh   uses that cluster; its pods must be reachable from this machine
 # With KUBECONFIG the proxies fetch $DEMO_URL (default https://www.gstatic.com/generate_204), the crawler
 # $DEMO_PAGE (the same), and the pods are of $DEMO_IMAGE; the definitions stay in the cluster.
+# Two at a time need a LAB_INDEX (1 to 199) and a DEMO_PORT each.
 # The operator's addresses are 127.0.0.1:$DEMO_PORT (18090) for the lease API, and the next ports. With KUBECONFIG
 # $DEMO_ECHO is the page that says from where it is asked (none: that step is left out).
 set -euo pipefail
@@ -15,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/../.."
 
 index=${LAB_INDEX:-199}
-work=${TMPDIR:-/tmp}/egress-proxies-demo
+work=${TMPDIR:-/tmp}/egress-proxies-demo${LAB_INDEX:+-$LAB_INDEX}
 target=${CARGO_TARGET_DIR:-target}/debug
 own_cluster=1 foreign=''; [ -z "${KUBECONFIG:-}" ] || { own_cluster='' foreign=1; }
 fleet=demo-fleet        # the Proxies, and their pods
@@ -42,13 +43,17 @@ leave() {
     else kubectl delete namespace "$fleet" "$legacy" --ignore-not-found --wait=false >/dev/null 2>&1 || true; fi
     exit $code
 }
-trap leave EXIT
-trap 'exit 130' INT TERM
-
 need cargo 'https://rustup.rs'
 if [ -n "$own_cluster" ]; then bash tests/lab/needs.sh; else for program in cc curl python3; do need "$program"; done; fi
-mkdir -p "$work"; rm -f "$work/operator.log"
 addresses
+if [ -n "$own_cluster" ]; then no_cluster; begins
+else
+    need kubectl
+    for namespace in "$fleet" "$legacy"; do
+        [ -z "$(kubectl get namespace "$namespace" --ignore-not-found -o name)" ] || fail "the cluster has a namespace $namespace, of an earlier demo perhaps: delete it (its Proxies first), for this demo makes it and deletes it in the end"
+    done
+fi
+mkdir -p "$work"; rm -f "$work/operator.log"
 
 build
 
@@ -59,10 +64,10 @@ if [ -n "$own_cluster" ]; then
     site
     image=lab.local/squid:1 squid=squid echo_page=$page
 else
-    need kubectl
     step "Use the cluster of KUBECONFIG: $(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}' 2>/dev/null)"
     kubectl version >/dev/null || fail "no cluster answers (KUBECONFIG=$KUBECONFIG); unset KUBECONFIG for one that the demo brings up itself"
     took answers
+    begins
     url=${DEMO_URL:-https://www.gstatic.com/generate_204} page=${DEMO_PAGE:-$url}
     echo_page=${DEMO_ECHO:-}
     ca=() curl_ca=() image=${DEMO_IMAGE:-ubuntu/squid:6.6-24.04_edge} squid=/usr/sbin/squid
@@ -153,6 +158,8 @@ if [ -n "${KEEP:-}" ]; then
     export KUBECONFIG=$KUBECONFIG PATH=$(dirname "$(command -v kubectl)"):\$PATH
     kubectl get px -n $fleet -w
     kubectl describe px -n $fleet berlin
+    # A Proxy of your own${own_cluster:+ (this lab reaches no other site than this one)}:
+    sed '1d; /^---\$/,\$d; s/berlin/rome/g' $work/fleet.yaml | kubectl apply -n $fleet -f -
     curl http://$api/v1/proxies
     curl http://$metrics/metrics
     $target/proxy-operator actors --watch --admin-addr $admin
