@@ -105,7 +105,8 @@ impl EgressIpsArgs {
                     super::write(&Screen::of_stdout().whole(&picture))?;
                 }
             }
-            return if seen.iter().all(|seen| seen.address.is_some()) {
+            // A filter that is misspelt must not read as a fleet that is well.
+            return if !seen.is_empty() && seen.iter().all(|seen| seen.address.is_some()) {
                 Ok(())
             } else {
                 Err(Failure::Shown)
@@ -210,7 +211,7 @@ fn picture(all: &[Seen], before: &BTreeMap<String, Option<IpAddr>>) -> Picture {
     let lines = table.lines().into_iter().zip(tones);
     let mut lines: Vec<_> = lines.map(|(text, tone)| Line { text, tone }).collect();
     let good = all.iter().filter(|seen| seen.address.is_some()).count();
-    let tone = if good == all.len() {
+    let tone = if good == all.len() && good > 0 {
         Tone::Plain
     } else {
         Tone::Bad

@@ -129,7 +129,7 @@ struct ListArgs {
 #[derive(Args, Clone, Debug)]
 struct AcquireArgs {
     /// An attribute that the proxy must have; may be given several times
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, alias = "attr", value_name = "KEY=VALUE", value_parser = pair)]
     selector: Vec<(String, String)>,
 
     /// The site that is to be crawled

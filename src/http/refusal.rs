@@ -26,7 +26,7 @@ pub enum Refusal {
     InvalidTtl(String),
     #[error("{0}")]
     InvalidResult(String),
-    #[error("no proxy that matches the selector is free, healthy and not cooling down")]
+    #[error("{}", why_none(.0))]
     NoMatch(NoMatch),
     #[error("there is no such lease: it was never granted, was released or has expired")]
     UnknownLease,
@@ -46,6 +46,22 @@ pub enum Refusal {
     Overloaded,
     #[error("the request failed inside the operator; try again")]
     Internal,
+}
+
+fn why_none(why: &NoMatch) -> String {
+    let NoMatch {
+        considered,
+        at_capacity,
+        in_cooldown,
+        unhealthy,
+    } = why;
+    if *considered == 0 {
+        return "no proxy has all attributes of the selector".to_owned();
+    }
+    format!(
+        "of {considered} proxies that match the selector none is free: {at_capacity} have no slot left, \
+         {in_cooldown} cool down, {unhealthy} are not healthy"
+    )
 }
 
 /// Every code there is, but for `no_match`, whose answer says more.

@@ -88,7 +88,7 @@ pub async fn actors_are_seen_and_killed(scene: Scene) -> anyhow::Result<()> {
     );
     let told = says(0, &env, &["actors", "panic", &of_a]).await?;
     ensure!(
-        told.contains(" panic, and back") && told.contains("asked to panic"),
+        told.contains(" panicked, and back") && told.contains("asked to panic"),
         "{told}"
     );
     let told = says(0, &env, &["actors", "stop", "api", "--output", "json"]).await?;

@@ -56,7 +56,7 @@ impl EndArgs {
         let back = comes_back(client, &ended).await?;
         match output {
             Output::Json => emit(&back),
-            Output::Table => super::super::write(&told(&ended, &back)),
+            Output::Table => super::super::write(&told(verb, &ended, &back)),
         }
     }
 }
@@ -82,22 +82,26 @@ fn successor(list: ActorList, ended: &Ended) -> Option<ActorView> {
     actors.find(|actor| actor.path == ended.path && actor.epoch > ended.epoch)
 }
 
-fn told(ended: &Ended, back: &ActorView) -> String {
+fn told(verb: &str, ended: &Ended, back: &ActorView) -> String {
     let time = |text: &str| humantime::parse_rfc3339(text).ok();
     let end = back.last_end.as_ref();
-    let reason = end.map_or("ended", |end| &*end.reason);
+    let how = match verb {
+        "kill" => "killed",
+        "stop" => "stopped",
+        _ => "panicked",
+    };
     let took = end
         .and_then(|end| time(&back.since)?.duration_since(time(&end.at)?).ok())
         .map(|took| format!(" after {} ms", took.as_millis()));
     format!(
-        "{} {reason}, and back{}: epoch {} -> {}, restarts {}{}\n",
+        "{} {how}, and back{}: epoch {} -> {}, restarts {}{}\n",
         ended.path,
         took.unwrap_or_default(),
         ended.epoch,
         back.epoch,
         back.restarts,
         match &back.last_error {
-            Some(error) if reason != "killed" => format!(", error: {error}"),
+            Some(error) if verb == "panic" => format!(", error: {error}"),
             _ => String::new(),
         }
     )
@@ -140,8 +144,10 @@ mod tests {
         assert_eq!(successor(list(5), &ended), None);
         let back = successor(list(6), &ended).expect("back");
         assert_eq!(
-            told(&ended, &back),
+            told("kill", &ended, &back),
             "leases killed, and back after 2 ms: epoch 5 -> 6, restarts 3\n"
         );
+        let stopped = told("stop", &ended, &back);
+        assert!(stopped.starts_with("leases stopped, and back"), "{stopped}");
     }
 }
