@@ -146,6 +146,14 @@ impl Applied {
         Ok(self.api().get(&self.name).await?)
     }
 
+    /// The object as it is, if it is there still.
+    ///
+    /// # Errors
+    /// The API server's.
+    pub async fn get_opt(&self) -> anyhow::Result<Option<Proxy>> {
+        Ok(self.api().get_opt(&self.name).await?)
+    }
+
     /// Waits until the judge was asked for its page so many times more.
     ///
     /// # Errors

@@ -3,16 +3,15 @@
 mod well;
 
 use super::wire::Wire;
-use crate::{
-    lab::{
-        Scene, hosts::OwnHost, hypervisor::Image, image_server::ImageServer, operator::Operator,
-        proxy, proxy::Applied,
-    },
-    whole::kvm_life::domain,
+use crate::lab::{
+    Scene, hosts::OwnHost, hypervisor::Image, image_server::ImageServer, operator::Operator, proxy,
+    proxy::Applied,
 };
+use actors::provider::contract::instance_name;
 use anyhow::{Context as _, ensure};
 use data_encoding::HEXLOWER;
 use futures::future::try_join_all;
+use kube::ResourceExt as _;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::{
@@ -207,7 +206,8 @@ impl Stand {
         Ok(())
     }
 
-    /// Those of `proxies` whose domain is among `domains`.
+    /// Those of `proxies` whose domain is among `domains`, and those that are gone: what is held for long is tried
+    /// again past the trap.
     pub async fn of(
         &self,
         proxies: &[Applied],
@@ -215,7 +215,11 @@ impl Stand {
     ) -> anyhow::Result<Vec<Applied>> {
         let mut found = Vec::new();
         for applied in proxies {
-            if domains.contains(&*domain(applied).await?) {
+            let named = match applied.get_opt().await? {
+                Some(object) => instance_name(&object.uid().context("a uid")?),
+                None => String::new(),
+            };
+            if named.is_empty() || domains.contains(&*named) {
                 found.push(applied.clone());
             }
         }

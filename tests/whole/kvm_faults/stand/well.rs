@@ -39,7 +39,10 @@ impl Stand {
             let last = Mutex::new(None);
             let what = format!("{} says why", applied.name);
             let said = eventually(&what, NOTICES, || async {
-                let object = applied.get().await?;
+                let Some(object) = applied.get_opt().await? else {
+                    // Done in spite of all, which leaves nothing to say.
+                    return Ok(Some(()));
+                };
                 let said = condition(&object, type_);
                 let is_clear = said.is_some_and(|(status, _, message)| {
                     status == "False"
