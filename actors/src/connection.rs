@@ -229,6 +229,7 @@ impl<L: Link> ConnectionActor<L> {
         let error = match dialled {
             Ok(session) => {
                 tracing::info!(connection, "connected");
+                self.backoff.reset();
                 self.last_error = None;
                 self.told.clear();
                 self.open = Some(Open::new(&self.link, session, cx.me()));

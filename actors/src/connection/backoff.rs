@@ -11,7 +11,7 @@ const LAST: Duration = Duration::from_secs(15);
 /// A session that did not live this long is no proof that the next one will be better.
 const YOUNG: Duration = LAST;
 
-/// The failures since a session that lived long.
+/// The failures since the last success.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -28,18 +28,15 @@ impl Backoff {
         self.not_before = Some(now + jitter(pause, chance));
     }
 
-    /// A dial failed in such a way that the next may be made at any time.
+    /// A dial succeeded, or failed in such a way that the next may be made at any time.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// A session was lost that had lived this long: a young one is a failure like those before it, after an
-    /// older one all begins anew.
+    /// A session was lost that had lived this long: only a young one is a reason to wait.
     pub fn lost(&mut self, lived: Duration, now: Instant, chance: f64) {
         if lived < YOUNG {
             self.failed(now, chance);
-        } else {
-            self.reset();
         }
     }
 
@@ -71,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_passes_and_is_forgotten_with_all_failures() {
+    async fn a_pause_passes_and_success_ends_it() {
         let (mut backoff, now) = (Backoff::default(), Instant::now());
         backoff.failed(now, 0.5);
         assert_eq!(backoff.pause(now + FIRST / 2), FIRST / 2);
@@ -95,18 +92,5 @@ mod tests {
             backoff.lost(lived, now, 0.5);
             assert_eq!(backoff.pause(now), pause, "{lived:?}");
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn young_sessions_in_a_row_are_waited_for_longer_and_longer() {
-        let (mut backoff, now) = (Backoff::default(), Instant::now());
-        for full in [500, 1000, 2000, 4000, 8000, 15_000, 15_000] {
-            backoff.lost(FIRST, now, 0.5);
-            assert_eq!(backoff.pause(now).as_millis(), full);
-        }
-        backoff.lost(YOUNG, now, 0.5);
-        assert_eq!(backoff.pause(now), Duration::ZERO);
-        backoff.lost(FIRST, now, 0.5);
-        assert_eq!(backoff.pause(now), FIRST);
     }
 }
