@@ -31,7 +31,11 @@ impl Hypervisor {
         let (path, arguments) = program.split_first().context("a program")?;
         let arguments = json!({"path": path, "arg": arguments, "capture-output": true});
         let start = json!({"execute": "guest-exec", "arguments": arguments});
-        let started = self.agent(domain, &start).await?;
+        // Amid a boot an agent that has answered once may be away again for a moment.
+        let started = eventually(&format!("{program:?} starts in {domain}"), BOOT, || async {
+            self.agent(domain, &start).await.map(Some)
+        })
+        .await?;
         let ask = json!({"execute": "guest-exec-status", "arguments": {"pid": started["pid"]}});
         let ended = eventually(
             &format!("{program:?} ends in {domain}"),
