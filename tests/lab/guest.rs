@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A guest boots for most of a minute on an idle processor; its test shares two with many others.
-pub const BOOT: Duration = Duration::from_mins(8);
+pub const BOOT: Duration = Duration::from_mins(15);
 impl Hypervisor {
     /// Waits until the agent of a guest answers, which is when its network is up.
     ///
