@@ -47,7 +47,6 @@ pub fn together(stage: &Stage) -> Vec<Trial> {
         probe::a_wrong_certificate_is_a_tls_failure,
         probe::the_status_of_the_target_is_compared,
         probe::a_body_is_read_but_not_all_of_it,
-        probe::a_slow_target_is_measured_or_times_out,
         probe::a_frozen_and_a_dead_proxy_are_told_apart,
         gcp_stand_in::googles_python_client_takes_it_for_google,
         gcp_scale::a_fleet_of_a_thousand_asks_little_of_google,
@@ -184,11 +183,7 @@ pub fn vms(stage: &Stage) -> Vec<Trial> {
         kvm_ssh::a_useless_key_is_named,
         kvm_ssh::changed_files_count_at_the_next_dial,
         kvm_ssh::a_refused_key_is_named,
-        kvm_ssh::a_host_that_does_not_answer_is_told_apart,
-        kvm_ssh::the_end_of_a_session_is_noticed,
-        kvm_ssh::a_frozen_host_is_given_up,
         kvm_ssh::bytes_come_through_unchanged,
-        kvm_ssh::a_cut_tunnel_lets_go,
         kvm_ssh::a_missing_socket_is_told,
         kvm_ssh::forbidden_forwarding_is_told,
         kvm_ssh::a_denied_socket_is_told,
@@ -247,6 +242,13 @@ pub fn alone(stage: &Stage) -> Vec<Trial> {
         chaos::a_monkey_changes_nothing,
     ]);
     trials.extend(scenarios![stage.trial: faults::a_hung_call_delays_one_object]);
+    trials.extend(scenarios![stage.bare:
+        kvm_ssh::a_host_that_does_not_answer_is_told_apart,
+        kvm_ssh::the_end_of_a_session_is_noticed,
+        kvm_ssh::a_frozen_host_is_given_up,
+        kvm_ssh::a_cut_tunnel_lets_go,
+        probe::a_slow_target_is_measured_or_times_out,
+    ]);
     trials
 }
 

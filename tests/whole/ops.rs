@@ -165,8 +165,11 @@ pub async fn logs_are_json_lines(scene: Scene) -> anyhow::Result<()> {
         .await?;
     let a = scene.apply(proxy("a").managed_by("kubernetes")).await?;
     a.becomes(Phase::Ready).await?;
+    let begun = Instant::now();
     let status = operator.stop().await?;
+    let took = begun.elapsed();
     ensure!(status.code() == Some(0), "{status}");
+    ensure!(took < Duration::from_secs(10), "stopped after {took:?}");
 
     let log = operator.log()?;
     let mut fields = BTreeSet::new();

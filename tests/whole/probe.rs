@@ -263,8 +263,7 @@ pub async fn a_slow_target_is_measured_or_times_out() -> anyhow::Result<()> {
     let outcome = lab.probe.probe(&slow).await;
     let took = begun.elapsed();
     failed(&outcome, FailureKind::Timeout, "GET https://judge.test")?;
-    // Far from the minute that the answer takes.
-    ensure!(took >= timeout && took < AMPLE, "{took:?}");
+    ensure!(took >= timeout && took < 2 * timeout, "{took:?}");
     Ok(())
 }
 

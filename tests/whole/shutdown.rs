@@ -152,9 +152,12 @@ pub async fn told_twice_it_ends_at_once(scene: Scene) -> anyhow::Result<()> {
                 .then_some(()))
         })
         .await?;
+        let begun = Instant::now();
         operator.signal(second).await?;
         let status = operator.ends().await?;
+        let took = begun.elapsed();
         ensure!(status.code() == Some(130), "{first} {second}: {status}");
+        ensure!(took < Duration::from_secs(2), "{first} {second}: {took:?}");
         // It was cut off, and not answered in the three seconds that it would have had.
         let mut answer = Vec::new();
         slow.read_to_end(&mut answer).await.ok();

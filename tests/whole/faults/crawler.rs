@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, task::JoinHandle, time::MissedTickBehavior};
 /// Between two leases: steady, but no load test.
 const PACE: Duration = Duration::from_millis(50);
 /// The slowest answer that a crawler would still call serving, on a busy machine.
-const SLOWEST: Duration = Duration::from_secs(10);
+const SLOWEST: Duration = Duration::from_secs(5);
 
 /// A crawler at work.
 pub struct Crawler {

@@ -18,8 +18,8 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// What a check of a host that answers may take on a busy machine; less than [`CHECK`].
-const PROMPTLY: Duration = Duration::from_secs(8);
+/// What a check of a host that answers may take on a busy machine.
+const PROMPTLY: Duration = Duration::from_secs(3);
 /// As long as the monitor gives by default.
 pub(super) const CHECK: Duration = Duration::from_secs(15);
 

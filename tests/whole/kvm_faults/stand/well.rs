@@ -40,7 +40,9 @@ impl Stand {
             let what = format!("{} says why", applied.name);
             let said = eventually(&what, NOTICES, || async {
                 let Some(object) = applied.get_opt().await? else {
-                    // Done in spite of all, which leaves nothing to say.
+                    // Deleted in spite of all, which leaves nothing to say.
+                    let lives = target.live().iter().any(|live| live.name == applied.name);
+                    ensure!(!lives, "it is gone");
                     return Ok(Some(()));
                 };
                 let said = condition(&object, type_);
